@@ -1,0 +1,113 @@
+// Package quorum keeps the metadata of a cluster: brokers, topics, partitions
+// with their replicas and leader epochs, mirrors and their stops, producer-id
+// blocks. It is a state machine replicated with hashicorp/raft; every node
+// reads it as an immutable Image.
+package quorum
+
+import "watershed.example/psm"
+
+// Image is one version of the cluster's metadata. It is never changed once it
+// has been handed out: a command makes a new one that shares what it did not
+// touch.
+type Image struct {
+	// Index is the raft index that made this version.
+	Index uint64
+	// ClusterID is Kafka's: 22 characters of URL-safe base64 of a UUID.
+	ClusterID string
+	Brokers   map[int32]*Broker
+	Topics    map[string]*Topic
+	Mirrors   map[string]*Mirror
+	// NextProducerID is the first producer id of the next block.
+	NextProducerID int64
+}
+
+// Broker is a registered node.
+type Broker struct {
+	ID int32
+	// Incarnation is new at each start of the node's process.
+	Incarnation string
+	// Listeners maps a listener's name to its advertised "host:port". The name
+	// "client" is always there; mirror links have listeners of their own.
+	Listeners map[string]string
+	Fenced    bool
+}
+
+// Topic is a topic and its partitions, which are numbered by their place.
+type Topic struct {
+	Name       string
+	ID         [16]byte
+	Internal   bool
+	Partitions []*Partition
+	Configs    map[string]string
+	// Mirror is the mirror that owns the topic, or "". It stays after a stop
+	// until the mirror is deleted.
+	Mirror string
+	// Desired is what the operator asked for: Mirroring, Paused or Stopped.
+	Desired MirrorState
+}
+
+// Partition is the quorum's word on one partition.
+type Partition struct {
+	Replicas       []int32
+	ISR            []int32
+	Leader         int32 // -1: none
+	LeaderEpoch    int32
+	PartitionEpoch int32
+	Mirror         MirrorPartition
+}
+
+// MirrorState is a state of a mirror partition, numbered as on the wire.
+type MirrorState int8
+
+// The states (mirror-protocol.md, section 4.1).
+const (
+	Unknown       MirrorState = -1
+	LogTruncation MirrorState = 0
+	EpochFencing  MirrorState = 1
+	Mirroring     MirrorState = 2
+	Pausing       MirrorState = 3
+	Paused        MirrorState = 4
+	Stopping      MirrorState = 5
+	Stopped       MirrorState = 6
+	Failed        MirrorState = 7
+)
+
+// MirrorPartition is the mirroring of one partition.
+type MirrorPartition struct {
+	State MirrorState
+	// Aligned is set once the log was aligned with the source's since the last
+	// mirror start: a stop before that cuts nothing and writes no barrier.
+	Aligned bool
+	// AlignedAt is the offset from which on only the source's bytes follow.
+	AlignedAt int64
+	// Current is the stop in progress, from its cut to STOPPED.
+	Current *StopRecord
+	// Stops are all stops of this partition that still concern its log, oldest
+	// first: by them replicas tell own barriers from inherited ones.
+	Stops []psm.Stop
+	// LastMirroredOffset and LastMirroredEpoch are those of the last stop; -1
+	// when there was none.
+	LastMirroredOffset int64
+	LastMirroredEpoch  int32
+	Error              string
+	Attempts           int16
+}
+
+// StopRecord is what the quorum wrote when a stop cut the log: the truncation
+// to L, conditional on the leader epoch, and the last mirrored offset.
+type StopRecord struct {
+	// L is the last stable offset that the log was cut to; the barrier lies
+	// there.
+	L int64
+	// Epoch is the leader epoch that the cut made: the barrier's, or a later.
+	Epoch           int32
+	SourceClusterID string
+}
+
+// Mirror is a named link to a source cluster.
+type Mirror struct {
+	Name            string
+	SourceClusterID string
+	Bootstrap       []string
+	Configs         map[string]string
+}

@@ -1,0 +1,148 @@
+// Package replica is one node's share of the partitions: a log, the
+// leadership that the quorum gave, the read-only window of a mirror, and who
+// waits for what.
+package replica
+
+import (
+	"context"
+
+	"watershed.example/psm"
+	"watershed.example/refbroker/internal/quorum"
+)
+
+// Purpose says what an append is for; the read-only window of a mirror lets
+// some of them through (RO-1, RO-2).
+type Purpose uint8
+
+// The purposes.
+const (
+	// ForClient is a Produce request.
+	ForClient Purpose = iota
+	// ForMarker is a transaction marker of this cluster's coordinator.
+	ForMarker
+	// ForInternal is a coordinator's own record on an internal topic.
+	ForInternal
+)
+
+// AppendOptions go with an append to a leader.
+type AppendOptions struct {
+	Purpose Purpose
+	// Acks is 0, 1 or -1, as in Produce. With -1 Append returns once the high
+	// watermark has passed the append, or with ctx.
+	Acks int16
+	// LeaderEpoch that the caller believes in, -1 when it doesn't say.
+	LeaderEpoch int32
+	// Guard is what [Partition.StartVerification] gave; 0 for none.
+	Guard uint64
+}
+
+// AppendResult is where an append went.
+type AppendResult struct {
+	BaseOffset, LastOffset int64
+	// LogAppendTime in ms, -1 for topics with CreateTime.
+	LogAppendTime  int64
+	LogStartOffset int64
+	// Duplicate: the batch was there already; the offsets are the original's.
+	Duplicate bool
+}
+
+// ReadOptions ask for a read at a partition.
+type ReadOptions struct {
+	Offset   int64
+	MaxBytes int
+	// MinOne returns at least one whole batch even above MaxBytes.
+	MinOne        bool
+	ReadCommitted bool
+	// ReplicaID is the follower that fetches, or -1 for a consumer.
+	ReplicaID int32
+	// CurrentLeaderEpoch and LastFetchedEpoch as in Fetch; -1 for none.
+	CurrentLeaderEpoch, LastFetchedEpoch int32
+}
+
+// AbortedTxn is one entry of a Fetch response's aborted list.
+type AbortedTxn struct{ ProducerID, FirstOffset int64 }
+
+// ReadResult is what a read found.
+type ReadResult struct {
+	// Raw is whole batches, the stored bytes.
+	Raw                                             []byte
+	HighWatermark, LastStableOffset, LogStartOffset int64
+	// Aborted is set for read_committed reads only; empty, not nil, when none.
+	Aborted []AbortedTxn
+	// DivergingEpoch and DivergingEnd are set (epoch >= 0) when the fetcher's
+	// last fetched epoch does not agree with this log; Raw is empty then.
+	DivergingEpoch int32
+	DivergingEnd   int64
+}
+
+// Offsets are the marks of one replica's log at one moment.
+type Offsets struct {
+	LogStart, LastStable, HighWatermark, LogEnd int64
+	LeaderEpoch                                 int32
+	// LogEpoch is the latest leader epoch in the log, -1 in an empty one.
+	LogEpoch int32
+}
+
+// API lists what the rest of the broker may ask of a Partition. Errors that
+// have a Kafka code are, or wrap, *kerr.Error.
+type API interface {
+	Topic() string
+	TopicID() [16]byte
+	Index() int32
+
+	// Append appends batches as the leader.
+	Append(ctx context.Context, raw []byte, o AppendOptions) (AppendResult, error)
+	// Read reads without waiting. Long polls wait on Changed and read again.
+	Read(o ReadOptions) (ReadResult, error)
+	// Changed returns a channel that is closed at the next change of log end,
+	// high watermark, leadership or mirror state.
+	Changed() <-chan struct{}
+	Offsets() Offsets
+	// OffsetForTime answers ListOffsets for a timestamp >= 0.
+	OffsetForTime(ms int64) (offset, timestamp int64, epoch int32, err error)
+	// MaxTimestamp answers ListOffsets for -3.
+	MaxTimestamp() (offset, timestamp int64, epoch int32, err error)
+	// EndOffsetForEpoch answers OffsetForLeaderEpoch; (-1, -1) is undefined.
+	EndOffsetForEpoch(epoch int32) (int32, int64)
+	// Producers lists the active producers in the order of their ids.
+	Producers() []psm.Producer
+	// StartVerification makes or reuses the verification entry of a
+	// transactional batch that its coordinator still has to confirm. ongoing
+	// means that the transaction is open here already and needs none.
+	StartVerification(producerID int64, epoch int16, baseSequence int32, v2 bool) (guard uint64, ongoing bool, err error)
+
+	// BeginMirror starts a mirror session at the log's end and returns its
+	// number; an earlier session's appends are refused from here on.
+	BeginMirror() (session uint64, err error)
+	// AppendMirrored appends a source's batches byte for byte. It refuses a
+	// session that has ended (ErrSessionEnded).
+	AppendMirrored(session uint64, raw []byte) (AppendResult, error)
+	// EndMirror ends every session: it waits for an append in progress, and
+	// what arrives later is refused (LINK-1).
+	EndMirror()
+	// Settle waits until the high watermark has reached the log end.
+	Settle(ctx context.Context) (Offsets, error)
+	// Cut truncates this leader's log to offset in the new leader epoch that
+	// the quorum record gave. Idempotent.
+	Cut(offset int64, epoch int32) error
+	// AppendBarrier appends this partition's own MIRROR_PID_RESET at the log
+	// end and returns its offset; stop is remembered beside the log, synced,
+	// before it. A barrier of this stop that is there already is found instead.
+	AppendBarrier(stop psm.Stop) (offset int64, err error)
+	// WaitCommitted waits until the high watermark is above offset.
+	WaitCommitted(ctx context.Context, offset int64) error
+	// Barriers lists the barriers in the log, own and inherited.
+	Barriers() []Barrier
+}
+
+// Barrier is one MIRROR_PID_RESET batch in a log.
+type Barrier struct {
+	Offset          int64
+	LeaderEpoch     int32
+	CRC             uint32
+	SourceClusterID string
+	Own             bool
+}
+
+// partition state that the quorum gives; see Manager.Apply.
+var _ = quorum.Image{}
