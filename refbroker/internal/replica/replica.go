@@ -5,9 +5,12 @@ package replica
 
 import (
 	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/psm"
-	"watershed.example/refbroker/internal/quorum"
 )
 
 // Purpose says what an append is for; the read-only window of a mirror lets
@@ -59,6 +62,30 @@ type ReadOptions struct {
 	CurrentLeaderEpoch, LastFetchedEpoch int32
 }
 
+// ErrSessionEnded is returned for batches of a mirror session that has ended:
+// a response that was in flight when the fetchers were removed (LINK-1).
+var ErrSessionEnded = errors.New("mirror session has ended")
+
+// ErrReadOnly is READ_ONLY_TOPIC: a mirror keeps clients' writes out of the
+// partition until its stop is recorded (RO-1). The code is that of the mirror
+// protocol, not of Apache Kafka, so ErrorMessage must go with it.
+var ErrReadOnly error = &kerr.Error{
+	Message:     "READ_ONLY_TOPIC",
+	Code:        134,
+	Description: "the topic is read-only while it is mirrored; stop its mirror to write to it",
+}
+
+// EpochAboveError refuses mirrored batches whose leader epoch is above the
+// destination's: its own followers would skip them (LOG-5).
+type EpochAboveError struct {
+	// Batch is the source's leader epoch, Leader the destination's.
+	Batch, Leader int32
+}
+
+func (e *EpochAboveError) Error() string {
+	return fmt.Sprintf("mirrored batch has leader epoch %d, above the partition's %d", e.Batch, e.Leader)
+}
+
 // AbortedTxn is one entry of a Fetch response's aborted list.
 type AbortedTxn struct{ ProducerID, FirstOffset int64 }
 
@@ -98,6 +125,14 @@ type API interface {
 	// high watermark, leadership or mirror state.
 	Changed() <-chan struct{}
 	Offsets() Offsets
+	// Leader is the leader that the quorum named and its epoch; -1 for none.
+	Leader() (node int32, epoch int32)
+	// CheckLeader returns why this replica can't answer for the partition:
+	// NOT_LEADER_OR_FOLLOWER, or with epoch >= 0 FENCED_LEADER_EPOCH and
+	// UNKNOWN_LEADER_EPOCH; nil when it leads in that epoch.
+	CheckLeader(epoch int32) error
+	// ReadOnly reports whether a mirror keeps clients' writes out (RO-1).
+	ReadOnly() bool
 	// OffsetForTime answers ListOffsets for a timestamp >= 0.
 	OffsetForTime(ms int64) (offset, timestamp int64, epoch int32, err error)
 	// MaxTimestamp answers ListOffsets for -3.
@@ -114,8 +149,11 @@ type API interface {
 	// BeginMirror starts a mirror session at the log's end and returns its
 	// number; an earlier session's appends are refused from here on.
 	BeginMirror() (session uint64, err error)
-	// AppendMirrored appends a source's batches byte for byte. It refuses a
-	// session that has ended (ErrSessionEnded).
+	// AppendMirrored appends a source's batches byte for byte: batches wholly
+	// below the log end are skipped, the rest must start at it
+	// (*storage.OffsetError). It refuses a session that has ended
+	// (ErrSessionEnded), and batches above this partition's leader epoch
+	// (*EpochAboveError: raise the epoch first, LOG-5).
 	AppendMirrored(session uint64, raw []byte) (AppendResult, error)
 	// EndMirror ends every session: it waits for an append in progress, and
 	// what arrives later is refused (LINK-1).
@@ -143,6 +181,3 @@ type Barrier struct {
 	SourceClusterID string
 	Own             bool
 }
-
-// partition state that the quorum gives; see Manager.Apply.
-var _ = quorum.Image{}
