@@ -1,0 +1,128 @@
+package traffic
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"watershed.example/suite/history"
+)
+
+// Forged producer ids lie far above what a cluster hands out in a run.
+const forgedBase int64 = 9_000_000
+
+// Seeds of the forged collisions: what the source's raw producer writes so
+// that the destination's may collide with it, one id for each kind.
+const (
+	lowerID  = forgedBase + 1
+	higherID = forgedBase + 2
+	gapID    = forgedBase + 3
+
+	// forgedEpoch is the epoch of the mirrored batches under these ids.
+	forgedEpoch int16 = 3
+	forgedCount int32 = 3
+)
+
+// SeedForgeries writes to p on the source the batches with which
+// [Forge] collides on the destination, two for each id.
+func SeedForgeries(ctx context.Context, source *Raw, p Partition, payload []byte) error {
+	for _, id := range []int64{lowerID, higherID, gapID} {
+		for i := range int32(2) {
+			w := Write{
+				Partition: p, Mode: history.Idempotent,
+				Batch: Batch{
+					ID:        history.BatchID{ProducerID: id, Epoch: forgedEpoch, BaseSequence: i * forgedCount},
+					Timestamp: time.Now().UnixMilli(), Count: forgedCount, Payload: payload,
+					First: source.Tag(p, history.NoTxn, history.IntentNone, forgedCount),
+				},
+			}
+			if _, res := source.Produce(ctx, w); res.Outcome != history.OK {
+				return fmt.Errorf("write producer id %d to %s on cluster %s: code %d %s", id, p, source.cluster.Name, res.Code, res.Message)
+			}
+		}
+	}
+	return nil
+}
+
+// Reusable returns the last batch of an ordinary idempotent producer in
+// headers, below offset end: the one that a stale entry would take a batch with
+// the same header for a retry of.
+func Reusable(headers []Header, end int64) (Header, bool) {
+	for i := len(headers) - 1; i >= 0; i-- {
+		h := headers[i]
+		if h.LastOffset < end && h.ID.ProducerID >= 0 && h.ID.ProducerID < forgedBase && !h.Transactional && !h.Control {
+			return h, true
+		}
+	}
+	return Header{}, false
+}
+
+// Forge writes to p on the promoted cluster, under producer ids that the
+// source's producers used: the very same batch header as mirrored, where
+// that is known; a lower epoch; a higher epoch; a sequence that would be out of
+// order for the mirrored entry. Every answer is in the history.
+func Forge(ctx context.Context, promoted *Raw, p Partition, mirrored *Header, payload []byte) {
+	type forgery struct {
+		kind  history.Collision
+		id    history.BatchID
+		count int32
+	}
+	var all []forgery
+	if mirrored != nil {
+		all = append(all, forgery{history.SameHeader, mirrored.ID, mirrored.Count})
+	}
+	all = append(all,
+		forgery{history.LowerEpoch, history.BatchID{ProducerID: lowerID, Epoch: forgedEpoch - 1}, forgedCount},
+		forgery{history.HigherEpoch, history.BatchID{ProducerID: higherID, Epoch: forgedEpoch + 1}, forgedCount},
+		// The mirrored entry's last sequence is 2*forgedCount-1.
+		forgery{history.SequenceGap, history.BatchID{ProducerID: gapID, Epoch: forgedEpoch, BaseSequence: 5 * forgedCount}, forgedCount},
+	)
+	for _, f := range all {
+		promoted.Produce(ctx, Write{
+			Partition: p, Mode: history.Idempotent, Collision: f.kind,
+			Batch: Batch{
+				ID: f.id, Timestamp: time.Now().UnixMilli(), Count: f.count, Payload: payload,
+				First: promoted.Tag(p, history.NoTxn, history.IntentNone, f.count),
+			},
+		})
+	}
+}
+
+// BurnProducerIDs asks cluster for producer ids until the next one it hands
+// out is next. It returns false when that one is gone already.
+func BurnProducerIDs(ctx context.Context, raw *Raw, next int64) (bool, error) {
+	for {
+		id, _, err := raw.InitProducerID(ctx, "")
+		if err != nil {
+			return false, err
+		}
+		if id >= next-1 {
+			return id == next-1, nil
+		}
+	}
+}
+
+// MeetTransactional makes transactionalID on raw's cluster own the producer id
+// and epoch of a mirrored transactional producer, by real InitProducerId calls,
+// up to one epoch short of it: the franz-go producer that is made next with that
+// id takes the last step itself. It returns false when the cluster has handed
+// that id out already.
+func MeetTransactional(ctx context.Context, raw *Raw, transactionalID string, id int64, epoch int16) (bool, error) {
+	if id > 0 {
+		free, err := BurnProducerIDs(ctx, raw, id)
+		if !free || err != nil {
+			return false, err
+		}
+	}
+	for e := int16(0); e < epoch; e++ {
+		gotID, gotEpoch, err := raw.InitProducerID(ctx, transactionalID)
+		if err != nil {
+			return false, err
+		}
+		if gotID != id || gotEpoch >= epoch {
+			return false, nil
+		}
+		e = gotEpoch
+	}
+	return true, nil
+}

@@ -1,0 +1,235 @@
+package traffic
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"watershed.example/suite/history"
+)
+
+// Limits of a client's patience. They bound a run, they are no way to wait for
+// anything: what is waited for is always an answer.
+const (
+	requestTimeout  = 5 * time.Second
+	deliveryTimeout = 10 * time.Second
+	txnTimeout      = 60 * time.Second
+)
+
+// Producer is one franz-go producer. Its methods must not be called
+// concurrently.
+type Producer struct {
+	name, txnID string
+	cluster     Cluster
+	mode        history.Mode
+	rec         *Recorder
+	cl          *kgo.Client
+	payload     []byte
+
+	index int64 // of the next record
+	txn   int64 // number of the next, or of the open, transaction
+	// intent of the open transaction; IntentNone outside.
+	intent history.Intent
+}
+
+// ProducerOptions say what kind of producer to make.
+type ProducerOptions struct {
+	Name string
+	Mode history.Mode
+	// TransactionalID is used with history.Transactional; the name where empty.
+	TransactionalID string
+	// Attempts bounds how often the client sends a refused record again; a
+	// writer that expects to be refused wants 0.
+	Attempts int
+	// Payload follows the tag in each record's value.
+	Payload []byte
+}
+
+// NewProducer makes a producer for cluster. It connects when it first sends.
+func NewProducer(rec *Recorder, cluster Cluster, o ProducerOptions) (*Producer, error) {
+	p := &Producer{
+		name: o.Name, txnID: o.TransactionalID, cluster: cluster, mode: o.Mode,
+		rec: rec, payload: o.Payload, intent: history.IntentNone,
+	}
+	opts := append(clientOpts(cluster, o.Name),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		// Records of one Send go out together, as one batch for each partition.
+		kgo.ManualFlushing(),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.RecordDeliveryTimeout(deliveryTimeout),
+		kgo.ProduceRequestTimeout(requestTimeout),
+		kgo.RecordRetries(o.Attempts),
+		kgo.UnknownTopicRetries(3),
+	)
+	switch o.Mode {
+	case history.Plain:
+		opts = append(opts, kgo.DisableIdempotentWrite())
+	case history.Transactional:
+		if p.txnID == "" {
+			p.txnID = o.Name
+		}
+		opts = append(opts, kgo.TransactionalID(p.txnID), kgo.TransactionTimeout(txnTimeout))
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("make producer %s for cluster %s: %w", o.Name, cluster.Name, err)
+	}
+	p.cl = cl
+	return p, nil
+}
+
+// clientOpts are what every client of a run has in common.
+func clientOpts(c Cluster, id string) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(c.Bootstrap...),
+		kgo.ClientID(id),
+		kgo.MetadataMinAge(20 * time.Millisecond),
+		kgo.DialTimeout(requestTimeout),
+		kgo.RequestTimeoutOverhead(requestTimeout),
+		kgo.RetryTimeout(deliveryTimeout),
+		kgo.RetryBackoffFn(func(n int) time.Duration {
+			return min(time.Duration(n)*20*time.Millisecond, 200*time.Millisecond)
+		}),
+	}
+}
+
+// Name returns the writer's name.
+func (p *Producer) Name() string { return p.name }
+
+// ID asks for the producer's id and epoch, if it has none yet, and records them.
+func (p *Producer) ID(ctx context.Context) (int64, int16, error) {
+	id, epoch, err := p.cl.ProducerID(ctx)
+	if ended(ctx) && err != nil {
+		return -1, -1, fmt.Errorf("producer %s: init producer id: %w", p.name, err)
+	}
+	p.rec.Add(history.Event{Kind: history.KindInitProducerID, InitPID: &history.InitPID{
+		Writer: p.name, Cluster: p.cluster.Name, TransactionalID: p.txnID,
+		ProducerID: id, Epoch: epoch, Result: resultOf(err),
+	}})
+	if err != nil {
+		return -1, -1, fmt.Errorf("producer %s: init producer id: %w", p.name, err)
+	}
+	return id, epoch, nil
+}
+
+// Send writes n records to each of parts and waits for the answers. It returns
+// the first record's error; which record met what is in the history.
+func (p *Producer) Send(ctx context.Context, n int, parts ...Partition) error {
+	if p.mode == history.Transactional && p.intent == history.IntentNone {
+		return fmt.Errorf("producer %s: send outside a transaction", p.name)
+	}
+	txn := history.NoTxn
+	if p.mode == history.Transactional {
+		txn = p.txn
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		first error
+	)
+	for _, part := range parts {
+		for range n {
+			tag := history.Tag{
+				Cluster: p.cluster.Name, Writer: p.name, Txn: txn, Intent: p.intent,
+				Index: p.index, Place: part.String(),
+			}
+			p.index++
+			op := p.rec.Op()
+			sent := history.Produce{
+				Writer: p.name, Cluster: p.cluster.Name, Topic: part.Topic, Partition: part.Index,
+				Mode: p.mode, Tag: tag, Count: 1, Offset: -1,
+			}
+			p.rec.Add(history.Event{Kind: history.KindProduceBegin, Op: op, Produce: &sent})
+			wg.Add(1)
+			p.cl.Produce(ctx, &kgo.Record{
+				Topic: part.Topic, Partition: part.Index,
+				Key: []byte(tag.Place), Value: tag.Value(p.payload),
+				Headers: []kgo.RecordHeader{{Key: history.HeaderKey, Value: []byte(tag.String())}},
+			}, func(r *kgo.Record, err error) {
+				defer wg.Done()
+				acked := sent
+				acked.Result = resultOf(err)
+				if err == nil {
+					acked.Offset = r.Offset
+				}
+				p.rec.Add(history.Event{Kind: history.KindProduceAck, Op: op, Produce: &acked})
+				if err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					if first == nil {
+						first = fmt.Errorf("producer %s: write to %s on cluster %s: %w", p.name, part, p.cluster.Name, err)
+					}
+				}
+			})
+		}
+	}
+	if err := p.cl.Flush(ctx); err != nil {
+		// The records' promises still come: ctx ends them.
+		first = fmt.Errorf("producer %s: flush: %w", p.name, err)
+	}
+	wg.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	return first
+}
+
+// Begin opens a transaction that its writer means to end as intent says.
+func (p *Producer) Begin(intent history.Intent) error {
+	if err := p.cl.BeginTransaction(); err != nil {
+		return fmt.Errorf("producer %s: begin transaction: %w", p.name, err)
+	}
+	p.intent = intent
+	p.rec.Add(history.Event{Kind: history.KindTxnBegin, Txn: p.txnEvent(intent, nil)})
+	return nil
+}
+
+// End commits or aborts the open transaction.
+func (p *Producer) End(ctx context.Context, commit bool) error {
+	asked := history.IntentAbort
+	if commit {
+		asked = history.IntentCommit
+	}
+	op := p.rec.Op()
+	p.rec.Add(history.Event{Kind: history.KindTxnEndBegin, Op: op, Txn: p.txnEvent(asked, nil)})
+	err := p.cl.EndTransaction(ctx, kgo.TransactionEndTry(commit))
+	p.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: p.txnEvent(asked, resultOf(err))})
+	p.intent = history.IntentNone
+	p.txn++
+	if err != nil {
+		return fmt.Errorf("producer %s: end transaction on cluster %s (%s): %w", p.name, p.cluster.Name, asked, err)
+	}
+	return nil
+}
+
+func (p *Producer) txnEvent(intent history.Intent, r *history.Result) *history.Txn {
+	return &history.Txn{
+		Writer: p.name, Cluster: p.cluster.Name, TransactionalID: p.txnID,
+		Number: p.txn, Intent: intent, Result: r,
+	}
+}
+
+// Transaction writes n records to each of parts in one transaction and commits
+// or aborts it. A transaction whose records were refused is aborted.
+func (p *Producer) Transaction(ctx context.Context, commit bool, n int, parts ...Partition) error {
+	intent := history.IntentAbort
+	if commit {
+		intent = history.IntentCommit
+	}
+	if err := p.Begin(intent); err != nil {
+		return err
+	}
+	sendErr := p.Send(ctx, n, parts...)
+	if sendErr != nil {
+		commit = false
+	}
+	if err := p.End(ctx, commit); err != nil {
+		return err
+	}
+	return sendErr
+}
+
+// Close closes the client without ending an open transaction.
+func (p *Producer) Close() { p.cl.Close() }

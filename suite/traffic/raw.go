@@ -1,0 +1,244 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"watershed.example/suite/history"
+)
+
+// Raw speaks the protocol by hand: it sets what a client library would choose
+// itself, such as producer id, epoch and sequence, and sees answers as they
+// came. It never sends a request again. Its methods may be called concurrently.
+type Raw struct {
+	name    string
+	cluster Cluster
+	rec     *Recorder
+	cl      *kgo.Client
+
+	mu      sync.Mutex
+	leaders map[Partition]int32
+	index   int64
+}
+
+// NewRaw makes a raw client and records which cluster it found behind the
+// bootstrap address (FA-17).
+func NewRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string) (*Raw, error) {
+	// The versions that name topics rather than give their ids are enough here.
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(int16(kmsg.Produce), 12)
+	versions.SetMaxKeyVersion(int16(kmsg.Fetch), 12)
+	cl, err := kgo.NewClient(append(clientOpts(cluster, name), kgo.MaxVersions(versions), kgo.RequestRetries(0))...)
+	if err != nil {
+		return nil, fmt.Errorf("make raw client %s for cluster %s: %w", name, cluster.Name, err)
+	}
+	r := &Raw{name: name, cluster: cluster, rec: rec, cl: cl, leaders: map[Partition]int32{}}
+	meta, err := r.metadata(ctx)
+	if err != nil {
+		cl.Close()
+		return nil, err
+	}
+	id := ""
+	if meta.ClusterID != nil {
+		id = *meta.ClusterID
+	}
+	rec.Add(history.Event{Kind: history.KindConnection, Connection: &history.Connection{
+		Client: name, Address: cluster.Bootstrap[0], Cluster: cluster.Name, ClusterID: id,
+	}})
+	return r, nil
+}
+
+// Close closes the client.
+func (r *Raw) Close() { r.cl.Close() }
+
+// metadata asks for all topics and remembers who leads what.
+func (r *Raw) metadata(ctx context.Context) (*kmsg.MetadataResponse, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = nil
+	resp, err := req.RequestWith(ctx, r.cl)
+	if err != nil {
+		return nil, fmt.Errorf("raw client %s: metadata of cluster %s: %w", r.name, r.cluster.Name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range resp.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		for _, p := range t.Partitions {
+			r.leaders[Partition{*t.Topic, p.Partition}] = p.Leader
+		}
+	}
+	return resp, nil
+}
+
+// leader returns the node that leads p.
+func (r *Raw) leader(ctx context.Context, p Partition) (int32, error) {
+	for range 2 {
+		r.mu.Lock()
+		id, ok := r.leaders[p]
+		r.mu.Unlock()
+		if ok && id >= 0 {
+			return id, nil
+		}
+		if _, err := r.metadata(ctx); err != nil {
+			return -1, err
+		}
+	}
+	return -1, fmt.Errorf("raw client %s: partition %s has no leader on cluster %s", r.name, p, r.cluster.Name)
+}
+
+func (r *Raw) forget(p Partition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.leaders, p)
+}
+
+// ask sends req to the leader of p.
+func (r *Raw) ask(ctx context.Context, p Partition, req kmsg.Request) (kmsg.Response, int32, error) {
+	id, err := r.leader(ctx, p)
+	if err != nil {
+		return nil, -1, err
+	}
+	resp, err := r.cl.Broker(int(id)).Request(ctx, req)
+	if err != nil {
+		r.forget(p)
+		return nil, id, fmt.Errorf("raw client %s: %s for %s: %w", r.name, kmsg.NameForKey(req.Key()), p, err)
+	}
+	return resp, id, nil
+}
+
+// Tag returns the tag of the first of n records that this client writes next.
+func (r *Raw) Tag(p Partition, txn int64, intent history.Intent, n int32) history.Tag {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := history.Tag{
+		Cluster: r.cluster.Name, Writer: r.name, Txn: txn, Intent: intent,
+		Index: r.index, Place: p.String(),
+	}
+	r.index += int64(n)
+	return t
+}
+
+// Write is one hand-made batch on its way.
+type Write struct {
+	Partition Partition
+	Batch     Batch
+	Mode      history.Mode
+	Collision history.Collision
+	// TransactionalID goes with transactional batches.
+	TransactionalID string
+}
+
+// Produce sends one batch, once, and returns the answered base offset. The
+// result is nil only when ctx ended before anything was sent.
+func (r *Raw) Produce(ctx context.Context, w Write) (int64, *history.Result) {
+	id := w.Batch.ID
+	sent := history.Produce{
+		Writer: r.name, Cluster: r.cluster.Name, Topic: w.Partition.Topic, Partition: w.Partition.Index,
+		Mode: w.Mode, Tag: w.Batch.First, Count: w.Batch.Count, Collision: w.Collision,
+		Batch: &id, Offset: -1,
+	}
+	op := r.rec.Op()
+	r.rec.Add(history.Event{Kind: history.KindProduceBegin, Op: op, Produce: &sent})
+	offset, result := r.produce(ctx, w)
+	acked := sent
+	acked.Offset, acked.Result = offset, result
+	r.rec.Add(history.Event{Kind: history.KindProduceAck, Op: op, Produce: &acked})
+	return offset, result
+}
+
+func (r *Raw) produce(ctx context.Context, w Write) (int64, *history.Result) {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks = -1
+	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
+	if w.TransactionalID != "" {
+		req.TransactionID = &w.TransactionalID
+	}
+	part := kmsg.NewProduceRequestTopicPartition()
+	part.Partition = w.Partition.Index
+	part.Records = w.Batch.Encode()
+	topic := kmsg.NewProduceRequestTopic()
+	topic.Topic = w.Partition.Topic
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	resp, _, err := r.ask(ctx, w.Partition, req)
+	if err != nil {
+		return -1, resultOf(err)
+	}
+	for _, t := range resp.(*kmsg.ProduceResponse).Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 {
+				r.forget(w.Partition)
+				return -1, resultOfCode(p.ErrorCode, p.ErrorMessage)
+			}
+			return p.BaseOffset, resultOf(nil)
+		}
+	}
+	return -1, resultOf(errors.New("the answer holds no partition"))
+}
+
+// InitProducerID asks for a producer id; an empty transactionalID asks for one
+// that is not transactional.
+func (r *Raw) InitProducerID(ctx context.Context, transactionalID string) (int64, int16, error) {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionTimeoutMillis = int32(txnTimeout.Milliseconds())
+	req.ProducerID, req.ProducerEpoch = -1, -1
+	if transactionalID != "" {
+		req.TransactionalID = &transactionalID
+	}
+	for {
+		resp, err := req.RequestWith(ctx, r.cl)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		if err != nil && kerr.IsRetriable(err) && !ended(ctx) {
+			continue // the coordinator loads or is busy; asking again is harmless
+		}
+		e := history.InitPID{
+			Writer: r.name, Cluster: r.cluster.Name, TransactionalID: transactionalID,
+			ProducerID: -1, Epoch: -1, Result: resultOf(err),
+		}
+		if err == nil {
+			e.ProducerID, e.Epoch = resp.ProducerID, resp.ProducerEpoch
+		}
+		r.rec.Add(history.Event{Kind: history.KindInitProducerID, InitPID: &e})
+		if err != nil {
+			return -1, -1, fmt.Errorf("raw client %s: init producer id %q on cluster %s: %w", r.name, transactionalID, r.cluster.Name, err)
+		}
+		return resp.ProducerID, resp.ProducerEpoch, nil
+	}
+}
+
+// AddPartitions asks the transaction coordinator to add p to a transaction
+// (version 3, as clients of transactions version 1 do) and returns the
+// partition's result.
+func (r *Raw) AddPartitions(ctx context.Context, transactionalID string, id int64, epoch int16, p Partition) (*history.Result, error) {
+	req := kmsg.NewPtrAddPartitionsToTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch = transactionalID, id, epoch
+	topic := kmsg.NewAddPartitionsToTxnRequestTopic()
+	topic.Topic, topic.Partitions = p.Topic, []int32{p.Index}
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, r.cl)
+	if err != nil {
+		return nil, fmt.Errorf("raw client %s: add %s to transaction %s: %w", r.name, p, transactionalID, err)
+	}
+	result := resultOf(errors.New("the answer holds no partition"))
+	for _, t := range resp.Topics {
+		for _, part := range t.Partitions {
+			result = resultOfCode(part.ErrorCode, nil)
+		}
+	}
+	r.rec.Add(history.Event{Kind: history.KindAddPartitions, AddPartitions: &history.AddPartitions{
+		Writer: r.name, Cluster: r.cluster.Name, TransactionalID: transactionalID,
+		Topic: p.Topic, Partition: p.Index, Result: result,
+	}})
+	return result, nil
+}

@@ -1,0 +1,206 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"watershed.example/suite/history"
+)
+
+// fetchWait is how long a reader's fetch waits at the broker for data.
+const fetchWait = 250 * time.Millisecond
+
+// Reader is an application that consumes partitions from their first offset
+// with franz-go's consumer. It runs until it is stopped.
+type Reader struct {
+	name      string
+	cluster   Cluster
+	isolation history.Isolation
+	rec       *Recorder
+	cl        *kgo.Client
+	cancel    context.CancelFunc
+	done      chan struct{}
+	fetches   atomic.Int64 // fetches answered so far
+
+	mu      sync.Mutex
+	at      map[Partition]*place
+	changed chan struct{} // closed and replaced when a position moves
+	err     error
+}
+
+// place is where a reader stands in one partition.
+type place struct {
+	start, position int64
+	fetchesThen     int64 // the count of fetches when the position last moved
+}
+
+// fetchCounter counts the answers to Fetch requests.
+type fetchCounter struct{ n *atomic.Int64 }
+
+const fetchKey = 1
+
+func (c fetchCounter) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key == fetchKey && e2e.ReadErr == nil {
+		c.n.Add(1)
+	}
+}
+
+// StartReader starts a reader of parts from offset 0.
+func StartReader(ctx context.Context, rec *Recorder, cluster Cluster, name string, isolation history.Isolation, parts []Partition) (*Reader, error) {
+	r := &Reader{
+		name: name, cluster: cluster, isolation: isolation, rec: rec,
+		done: make(chan struct{}), at: map[Partition]*place{}, changed: make(chan struct{}),
+	}
+	from := map[string]map[int32]kgo.Offset{}
+	for _, p := range parts {
+		if from[p.Topic] == nil {
+			from[p.Topic] = map[int32]kgo.Offset{}
+		}
+		from[p.Topic][p.Index] = kgo.NewOffset().At(0)
+		r.at[p] = &place{}
+	}
+	level := kgo.ReadUncommitted()
+	if isolation == history.ReadCommitted {
+		level = kgo.ReadCommitted()
+	}
+	cl, err := kgo.NewClient(append(clientOpts(cluster, name),
+		kgo.ConsumePartitions(from), kgo.FetchIsolationLevel(level),
+		kgo.FetchMaxWait(fetchWait), kgo.WithHooks(fetchCounter{&r.fetches}),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("make reader %s of cluster %s: %w", name, cluster.Name, err)
+	}
+	r.cl = cl
+	ctx, r.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(r.done)
+		r.run(ctx)
+	}()
+	return r, nil
+}
+
+func (r *Reader) run(ctx context.Context) {
+	for {
+		fetches := r.cl.PollFetches(ctx)
+		if ended(ctx) || fetches.IsClientClosed() {
+			return
+		}
+		fetches.EachError(func(topic string, partition int32, err error) {
+			r.fetchError(Partition{topic, partition}, err)
+		})
+		fetches.EachRecord(r.record)
+	}
+}
+
+// fetchError notes an error that the client shows while it goes on. Where a
+// truncation took away what was read, reading goes on from where the logs part.
+func (r *Reader) fetchError(p Partition, err error) {
+	r.rec.Note("reader %s: %s on cluster %s: %v", r.name, p, r.cluster.Name, err)
+	if lost := new(kgo.ErrDataLoss); errors.As(err, &lost) {
+		r.position(p, false)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if at := r.at[p]; at != nil {
+			at.start, at.position = lost.ResetTo, lost.ResetTo
+			r.movedLocked(at)
+		}
+	}
+}
+
+func (r *Reader) record(rec *kgo.Record) {
+	p := Partition{rec.Topic, rec.Partition}
+	e := history.Observed{
+		Reader: r.name, Cluster: r.cluster.Name, Topic: rec.Topic, Partition: rec.Partition,
+		Isolation: r.isolation, Offset: rec.Offset,
+	}
+	var header []byte
+	for _, h := range rec.Headers {
+		if h.Key == history.HeaderKey {
+			header = h.Value
+		}
+	}
+	if tag, err := history.TagOf(header, rec.Value); err == nil {
+		e.Tag = tag.String()
+	} else {
+		e.Key, e.Value = clip(rec.Key), clip(rec.Value)
+	}
+	r.rec.Add(history.Event{Kind: history.KindRead, Read: &e})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.at[p]; at != nil {
+		at.position = rec.Offset + 1
+		r.movedLocked(at)
+	}
+}
+
+func clip(b []byte) []byte { return b[:min(len(b), 64)] }
+
+func (r *Reader) movedLocked(at *place) {
+	at.fetchesThen = r.fetches.Load()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Await waits until the reader has passed the offsets in ends: its next offset
+// in each of the partitions is at or above it.
+func (r *Reader) Await(ctx context.Context, ends map[Partition]int64) error {
+	for {
+		r.mu.Lock()
+		changed := r.changed
+		var missing []string
+		for p, end := range ends {
+			if at := r.at[p]; at != nil && at.position < end {
+				missing = append(missing, fmt.Sprintf("%s stands at %d", p, at.position))
+			}
+		}
+		r.mu.Unlock()
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-r.done:
+			return fmt.Errorf("reader %s ended before it reached the end: %v", r.name, missing)
+		case <-ctx.Done():
+			return &StuckError{What: "reader " + r.name + " reaches the end", Missing: missing, Err: context.Cause(ctx)}
+		}
+	}
+}
+
+// Snapshot records where the reader stands in every partition now.
+func (r *Reader) Snapshot() {
+	for p := range r.at {
+		r.position(p, false)
+	}
+}
+
+func (r *Reader) position(p Partition, final bool) {
+	r.mu.Lock()
+	at := r.at[p]
+	if at == nil {
+		r.mu.Unlock()
+		return
+	}
+	e := history.Reader{
+		Reader: r.name, Cluster: r.cluster.Name, Topic: p.Topic, Partition: p.Index, Isolation: r.isolation,
+		Start: at.start, Position: at.position, Final: final, IdleFetches: r.fetches.Load() - at.fetchesThen,
+	}
+	r.mu.Unlock()
+	r.rec.Add(history.Event{Kind: history.KindReaderPosition, Reader: &e})
+}
+
+// Stop ends the reader and records where it stood in each partition.
+func (r *Reader) Stop() {
+	r.cancel()
+	<-r.done
+	r.cl.Close()
+	for p := range r.at {
+		r.position(p, true)
+	}
+}

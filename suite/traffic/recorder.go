@@ -1,0 +1,106 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/suite/history"
+)
+
+// Recorder writes a history. The first event that cannot be written sticks:
+// Err returns it, so that callers need not look at each.
+type Recorder struct {
+	w *history.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+// NewRecorder records into w.
+func NewRecorder(w *history.Writer) *Recorder { return &Recorder{w: w} }
+
+// Add appends one event.
+func (r *Recorder) Add(e history.Event) {
+	if _, err := r.w.Append(e); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.err == nil {
+			r.err = err
+		}
+	}
+}
+
+// Op returns a new operation number.
+func (r *Recorder) Op() int64 { return r.w.NextOp() }
+
+// Phase records that a phase of the run began.
+func (r *Recorder) Phase(name history.PhaseName) {
+	r.Add(history.Event{Kind: history.KindPhase, Phase: &history.Phase{Name: name}})
+}
+
+// Note records free text for the person who reads the history.
+func (r *Recorder) Note(format string, args ...any) {
+	r.Add(history.Event{Kind: history.KindNote, Note: fmt.Sprintf(format, args...)})
+}
+
+// Err returns the first error of Add.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// Partition is one partition of a topic.
+type Partition struct {
+	Topic string
+	Index int32
+}
+
+// String returns the partition's name, such as "orders-3".
+func (p Partition) String() string { return history.Place(p.Topic, p.Index) }
+
+// Cluster is how traffic reaches one cluster.
+type Cluster struct {
+	// Name is the cluster's name in histories, such as "A".
+	Name string
+	// Bootstrap addresses of the client link.
+	Bootstrap []string
+}
+
+// Rand returns the random numbers of one writer of a run: the seed and the
+// name decide them, whatever else runs at the same time.
+func Rand(seed uint64, name string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// resultOf says what err tells a client about a request that may have been
+// appended. Errors that no broker sent leave the outcome unknown.
+func resultOf(err error) *history.Result {
+	if err == nil {
+		return &history.Result{Outcome: history.OK}
+	}
+	if ke := new(kerr.Error); errors.As(err, &ke) {
+		return &history.Result{Outcome: history.OutcomeOf(ke.Code), Code: ke.Code, Message: err.Error()}
+	}
+	return &history.Result{Outcome: history.Unknown, Message: err.Error()}
+}
+
+// resultOfCode is resultOf for a code and the message that came with it.
+func resultOfCode(code int16, message *string) *history.Result {
+	r := &history.Result{Outcome: history.OutcomeOf(code), Code: code}
+	if message != nil {
+		r.Message = *message
+	}
+	return r
+}
+
+// ended says whether err only tells that ctx ended.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
