@@ -1,0 +1,160 @@
+package mirrorrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Client drives the mirrors of one cluster. Any broker answers.
+type Client struct {
+	// R sends a request to a broker and returns its response. A *kgo.Client
+	// does, when it was made with kgo.MaxVersions(nil).
+	R kmsg.Requestor
+}
+
+// An Error is what a cluster answered, about one topic or the whole request.
+type Error struct {
+	// Err is a *kerr.Error.
+	Err error
+	// Topic is "" when the error is about the whole request.
+	Topic string
+	// Message is the broker's own explanation.
+	Message string
+}
+
+func (e *Error) Error() string {
+	s := e.Err.Error()
+	if e.Message != "" {
+		s = fmt.Sprintf("%s (%s)", e.Message, e.Err.Error())
+	}
+	if e.Topic != "" {
+		s = fmt.Sprintf("topic %q: %s", e.Topic, s)
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func answered(key, code int16, message *string, topic string) error {
+	err := ErrorForCode(key, code)
+	if err == nil {
+		return nil
+	}
+	e := &Error{Err: err, Topic: topic}
+	if message != nil {
+		e.Message = *message
+	}
+	return e
+}
+
+func request[R kmsg.Response](ctx context.Context, c Client, req kmsg.Request) (R, error) {
+	var none R
+	resp, err := c.R.Request(ctx, req)
+	if err != nil {
+		return none, fmt.Errorf("request with API key %d: %w", req.Key(), err)
+	}
+	r, ok := resp.(R)
+	if !ok {
+		return none, fmt.Errorf("request with API key %d: unexpected response %T", req.Key(), resp)
+	}
+	return r, nil
+}
+
+// Create makes a mirror. configs needs [ConfigBootstrap]; without
+// [ConfigSourceClusterID] the broker asks the source for its id.
+func (c Client) Create(ctx context.Context, mirror string, configs map[string]string) error {
+	req := NewCreateClusterMirrorRequest()
+	req.MirrorName = mirror
+	for _, k := range slices.Sorted(maps.Keys(configs)) {
+		v := configs[k]
+		req.Config = append(req.Config, Config{Name: k, Value: &v})
+	}
+	resp, err := request[*CreateClusterMirrorResponse](ctx, c, req)
+	if err != nil {
+		return fmt.Errorf("create mirror %q: %w", mirror, err)
+	}
+	if err := answered(req.Key(), resp.ErrorCode, resp.ErrorMessage, ""); err != nil {
+		return fmt.Errorf("create mirror %q: %w", mirror, err)
+	}
+	return nil
+}
+
+// Start starts the mirroring of topics; their ids and partition counts are
+// looked up on the source by the broker. The error joins those of all topics.
+func (c Client) Start(ctx context.Context, mirror string, topics ...string) error {
+	req := NewStartMirrorTopicsRequest()
+	req.MirrorName = mirror
+	for _, t := range topics {
+		req.Topics = append(req.Topics, StartTopic{TopicName: t})
+	}
+	return c.topics(ctx, fmt.Sprintf("start mirror %q", mirror), req)
+}
+
+// Stop fails topics over. It returns once the stop is recorded; Describe
+// shows how far it is. The error joins those of all topics.
+func (c Client) Stop(ctx context.Context, mirror string, topics ...string) error {
+	req := NewStopMirrorTopicsRequest()
+	req.MirrorName = mirror
+	for _, t := range topics {
+		req.Topics = append(req.Topics, NamedTopic{TopicName: t})
+	}
+	return c.topics(ctx, fmt.Sprintf("stop mirror %q", mirror), req)
+}
+
+func (c Client) topics(ctx context.Context, what string, req kmsg.Request) error {
+	resp, err := request[*TopicsResponse](ctx, c, req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	var errs []error
+	for _, t := range resp.Topics {
+		if err := answered(req.Key(), t.ErrorCode, t.ErrorMessage, t.Name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 { // the top-level error repeats the first topic's
+		errs = append(errs, answered(req.Key(), resp.ErrorCode, resp.ErrorMessage, ""))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// List lists the mirrors, with the names of their topics.
+func (c Client) List(ctx context.Context) ([]ListedMirror, error) {
+	req := NewListClusterMirrorsRequest()
+	req.IncludeTopicNames = true
+	resp, err := request[*ListClusterMirrorsResponse](ctx, c, req)
+	if err != nil {
+		return nil, fmt.Errorf("list mirrors: %w", err)
+	}
+	if err := answered(req.Key(), resp.ErrorCode, resp.ErrorMessage, ""); err != nil {
+		return nil, fmt.Errorf("list mirrors: %w", err)
+	}
+	return resp.Mirrors, nil
+}
+
+// Describe returns the state of mirrors, of all when none is named.
+func (c Client) Describe(ctx context.Context, mirrors ...string) ([]DescribedMirror, error) {
+	req := NewDescribeClusterMirrorsRequest()
+	req.MirrorNames = mirrors
+	resp, err := request[*DescribeClusterMirrorsResponse](ctx, c, req)
+	if err != nil {
+		return nil, fmt.Errorf("describe mirrors: %w", err)
+	}
+	if err := answered(req.Key(), resp.ErrorCode, resp.ErrorMessage, ""); err != nil {
+		return nil, fmt.Errorf("describe mirrors: %w", err)
+	}
+	for _, m := range resp.Mirrors {
+		if err := answered(req.Key(), m.ErrorCode, nil, ""); err != nil {
+			return nil, fmt.Errorf("describe mirror %q: %w", m.MirrorName, err)
+		}
+	}
+	return resp.Mirrors, nil
+}

@@ -1,0 +1,268 @@
+package mirrorrpc
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// ListClusterMirrorsRequest (98) asks for every mirror.
+type ListClusterMirrorsRequest struct {
+	v0
+	IncludeTopicNames bool
+}
+
+// NewListClusterMirrorsRequest returns a request with default fields.
+func NewListClusterMirrorsRequest() *ListClusterMirrorsRequest {
+	return new(ListClusterMirrorsRequest)
+}
+
+func (v *ListClusterMirrorsRequest) walk(c *coder) {
+	c.boolean(&v.IncludeTopicNames)
+	c.tags()
+}
+
+// Key is the API key.
+func (*ListClusterMirrorsRequest) Key() int16 { return KeyListClusterMirrors }
+
+// AppendTo appends the message to dst.
+func (v *ListClusterMirrorsRequest) AppendTo(dst []byte) []byte { return encode(dst, v.walk) }
+
+// ReadFrom reads all of src.
+func (v *ListClusterMirrorsRequest) ReadFrom(src []byte) error { return decode(src, v.walk) }
+
+// ResponseKind returns an empty response.
+func (*ListClusterMirrorsRequest) ResponseKind() kmsg.Response {
+	return new(ListClusterMirrorsResponse)
+}
+
+// ListedMirror is one mirror of a list.
+type ListedMirror struct {
+	MirrorName      string
+	SourceBootstrap string
+	SourceClusterID string
+	TopicCount      int32
+	// TopicNames is filled on request.
+	TopicNames []string
+}
+
+// ListClusterMirrorsResponse answers ListClusterMirrorsRequest.
+type ListClusterMirrorsResponse struct {
+	v0
+	ThrottleMillis int32
+	ErrorCode      int16
+	ErrorMessage   *string
+	Mirrors        []ListedMirror
+}
+
+func (v *ListClusterMirrorsResponse) walk(c *coder) {
+	walkTop(c, &v.ThrottleMillis, &v.ErrorCode, &v.ErrorMessage)
+	array(c, &v.Mirrors, func(c *coder, e *ListedMirror) {
+		c.text(&e.MirrorName)
+		c.text(&e.SourceBootstrap)
+		c.text(&e.SourceClusterID)
+		c.int32(&e.TopicCount)
+		texts(c, &e.TopicNames)
+		c.tags()
+	})
+	c.tags()
+}
+
+// Key is the API key.
+func (*ListClusterMirrorsResponse) Key() int16 { return KeyListClusterMirrors }
+
+// AppendTo appends the message to dst.
+func (v *ListClusterMirrorsResponse) AppendTo(dst []byte) []byte { return encode(dst, v.walk) }
+
+// ReadFrom reads all of src.
+func (v *ListClusterMirrorsResponse) ReadFrom(src []byte) error { return decode(src, v.walk) }
+
+// RequestKind returns an empty request.
+func (*ListClusterMirrorsResponse) RequestKind() kmsg.Request { return NewListClusterMirrorsRequest() }
+
+// EpochLookup asks for the last mirror epochs of a topic's partitions.
+type EpochLookup struct {
+	TopicID    [16]byte
+	Partitions []int32
+}
+
+// DescribeClusterMirrorsRequest (99) asks for the state of mirrors.
+type DescribeClusterMirrorsRequest struct {
+	v0
+	MirrorNames                 []string // empty: all
+	IncludeAuthorizedOperations bool
+	// ClusterID is the requester's, with LastMirrorEpochLookups.
+	ClusterID              *string       // tag 0
+	LastMirrorEpochLookups []EpochLookup // tag 1
+}
+
+// NewDescribeClusterMirrorsRequest returns a request with default fields.
+func NewDescribeClusterMirrorsRequest() *DescribeClusterMirrorsRequest {
+	return new(DescribeClusterMirrorsRequest)
+}
+
+func (v *DescribeClusterMirrorsRequest) walk(c *coder) {
+	texts(c, &v.MirrorNames)
+	c.boolean(&v.IncludeAuthorizedOperations)
+	c.tags(
+		tagOf(0, &v.ClusterID, nil, (*coder).nullText),
+		tagArray(1, &v.LastMirrorEpochLookups, func(c *coder, e *EpochLookup) {
+			c.uuid(&e.TopicID)
+			int32s(c, &e.Partitions)
+			c.tags()
+		}),
+	)
+}
+
+// Key is the API key.
+func (*DescribeClusterMirrorsRequest) Key() int16 { return KeyDescribeClusterMirrors }
+
+// AppendTo appends the message to dst.
+func (v *DescribeClusterMirrorsRequest) AppendTo(dst []byte) []byte { return encode(dst, v.walk) }
+
+// ReadFrom reads all of src.
+func (v *DescribeClusterMirrorsRequest) ReadFrom(src []byte) error { return decode(src, v.walk) }
+
+// ResponseKind returns an empty response.
+func (*DescribeClusterMirrorsRequest) ResponseKind() kmsg.Response {
+	return new(DescribeClusterMirrorsResponse)
+}
+
+// DescribedPartition is the state of one mirrored partition. -1 stands for
+// what the broker does not know.
+type DescribedPartition struct {
+	PartitionIndex int32
+	// SourceOffset is the source's high watermark, as last seen.
+	SourceOffset int64
+	// DestinationOffset is this cluster's log end.
+	DestinationOffset int64
+	Lag               int64
+	// StateValue is the state's name, "MIRRORING".
+	StateValue string
+	// RetryAttempt counts the tries since the last success; -1: no more.
+	RetryAttempt int16
+	ErrorMessage *string
+
+	// From here on our additions, as tagged fields.
+
+	// Phase is the step of STOPPING that is under way, or "".
+	Phase string
+	// LastMirroredOffset is the last stop's: the last offset below its L.
+	LastMirroredOffset int64
+	// StopOffset is L of the last stop, and BarrierOffset where its barrier
+	// lies.
+	StopOffset, BarrierOffset int64
+	// LeaderEpoch is the partition's in this cluster.
+	LeaderEpoch int32
+	// SourceClusterID is the id of the cluster that is, or was, mirrored.
+	SourceClusterID string
+	// AlignedAt is the offset from which on only the source's bytes follow;
+	// -1 before the mirror aligned the log.
+	AlignedAt int64
+	// NonStable is how many offsets lie above the last stable offset: what a
+	// stop now would cut (OPS-4).
+	NonStable int64
+	// LastStableOffset and HighWatermark are this cluster's.
+	LastStableOffset, HighWatermark int64
+}
+
+// NewDescribedPartition returns a partition of which nothing is known.
+func NewDescribedPartition() DescribedPartition {
+	return DescribedPartition{
+		SourceOffset: -1, DestinationOffset: -1, Lag: -1,
+		LastMirroredOffset: -1, StopOffset: -1, BarrierOffset: -1, LeaderEpoch: -1,
+		AlignedAt: -1, NonStable: -1, LastStableOffset: -1, HighWatermark: -1,
+	}
+}
+
+func walkDescribed(c *coder, e *DescribedPartition) {
+	c.int32(&e.PartitionIndex)
+	c.int64(&e.SourceOffset)
+	c.int64(&e.DestinationOffset)
+	c.int64(&e.Lag)
+	c.text(&e.StateValue)
+	c.int16(&e.RetryAttempt)
+	c.nullText(&e.ErrorMessage)
+	c.tags(
+		tagOf(FirstOwnTag, &e.Phase, "", (*coder).text),
+		tagOf(FirstOwnTag+1, &e.LastMirroredOffset, -1, (*coder).int64),
+		tagOf(FirstOwnTag+2, &e.StopOffset, -1, (*coder).int64),
+		tagOf(FirstOwnTag+3, &e.BarrierOffset, -1, (*coder).int64),
+		tagOf(FirstOwnTag+4, &e.LeaderEpoch, -1, (*coder).int32),
+		tagOf(FirstOwnTag+5, &e.SourceClusterID, "", (*coder).text),
+		tagOf(FirstOwnTag+6, &e.AlignedAt, -1, (*coder).int64),
+		tagOf(FirstOwnTag+7, &e.NonStable, -1, (*coder).int64),
+		tagOf(FirstOwnTag+8, &e.LastStableOffset, -1, (*coder).int64),
+		tagOf(FirstOwnTag+9, &e.HighWatermark, -1, (*coder).int64),
+	)
+}
+
+// DescribedTopic is a topic of a mirror.
+type DescribedTopic struct {
+	TopicName  string
+	Partitions []DescribedPartition
+}
+
+// DescribedMirror is one mirror.
+type DescribedMirror struct {
+	ErrorCode            int16
+	MirrorName           string
+	AuthorizedOperations int32
+	Topics               []DescribedTopic
+}
+
+// EpochResult is the last mirror epoch of one partition, -1 for none.
+type EpochResult struct {
+	PartitionIndex  int32
+	LastMirrorEpoch int32
+}
+
+// LookupResult answers one EpochLookup.
+type LookupResult struct {
+	TopicID    [16]byte
+	Partitions []EpochResult
+}
+
+// DescribeClusterMirrorsResponse answers DescribeClusterMirrorsRequest.
+type DescribeClusterMirrorsResponse struct {
+	v0
+	ThrottleMillis int32
+	ErrorCode      int16
+	ErrorMessage   *string
+	Mirrors        []DescribedMirror
+	LookupResults  []LookupResult // tag 0
+}
+
+func (v *DescribeClusterMirrorsResponse) walk(c *coder) {
+	walkTop(c, &v.ThrottleMillis, &v.ErrorCode, &v.ErrorMessage)
+	array(c, &v.Mirrors, func(c *coder, e *DescribedMirror) {
+		c.int16(&e.ErrorCode)
+		c.text(&e.MirrorName)
+		c.int32(&e.AuthorizedOperations)
+		array(c, &e.Topics, func(c *coder, e *DescribedTopic) {
+			c.text(&e.TopicName)
+			array(c, &e.Partitions, walkDescribed)
+			c.tags()
+		})
+		c.tags()
+	})
+	c.tags(tagArray(0, &v.LookupResults, func(c *coder, e *LookupResult) {
+		c.uuid(&e.TopicID)
+		array(c, &e.Partitions, func(c *coder, e *EpochResult) {
+			c.int32(&e.PartitionIndex)
+			c.int32(&e.LastMirrorEpoch)
+			c.tags()
+		})
+		c.tags()
+	}))
+}
+
+// Key is the API key.
+func (*DescribeClusterMirrorsResponse) Key() int16 { return KeyDescribeClusterMirrors }
+
+// AppendTo appends the message to dst.
+func (v *DescribeClusterMirrorsResponse) AppendTo(dst []byte) []byte { return encode(dst, v.walk) }
+
+// ReadFrom reads all of src.
+func (v *DescribeClusterMirrorsResponse) ReadFrom(src []byte) error { return decode(src, v.walk) }
+
+// RequestKind returns an empty request.
+func (*DescribeClusterMirrorsResponse) RequestKind() kmsg.Request {
+	return NewDescribeClusterMirrorsRequest()
+}
