@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/afero"
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/refbroker/internal/gate"
+	"watershed.example/refbroker/internal/host"
+)
+
+// hooksServer serves hooks at a socket; end stops it.
+func hooksServer(t *testing.T, crash func()) (hooks *gate.Hooks, path string, end func()) {
+	path = filepath.Join(t.TempDir(), "hooks")
+	hooks = gate.NewHooks(crash, time.Now)
+	ln, err := gate.Listen(t.Context(), host.Host{
+		Dial: new(net.Dialer).DialContext,
+		Listen: func(ctx context.Context, network, address string) (net.Listener, error) {
+			return new(net.ListenConfig).Listen(ctx, network, address)
+		},
+		FS: afero.NewOsFs(), Now: time.Now,
+	}, path)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- hooks.Serve(ctx, ln) }()
+	ended := false
+	end = func() {
+		if !ended {
+			ended = true
+			cancel()
+			require.NoError(t, <-served)
+		}
+	}
+	t.Cleanup(end)
+	return hooks, path, end
+}
+
+func TestAwaitHearsOfArrivalsBeforeItWasCalled(t *testing.T) {
+	hooks, path, _ := hooksServer(t, nil)
+	require.NoError(t, hooks.Pass(t.Context(), "before:settled", "t-0"))
+	c, err := DialHooks(t.Context(), path)
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, hooks.Pass(t.Context(), "before:settled", "t-1"))
+	for _, part := range []string{"t-1", ""} { // any: the one not yet taken
+		a, err := c.Await(t.Context(), "before:settled", part)
+		require.NoError(t, err)
+		if part == "" {
+			part = "t-0"
+		}
+		require.Equal(t, part, a.Partition)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = c.Await(ctx, "before:settled", "t-0")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Len(t, c.Events(), 2)
+}
+
+func TestArmHoldsUntilRelease(t *testing.T) {
+	hooks, path, _ := hooksServer(t, nil)
+	c, err := DialHooks(t.Context(), path)
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Arm(t.Context(), "p", "t-0", Hold))
+	passed := make(chan error, 1)
+	go func() { passed <- hooks.Pass(t.Context(), "p", "t-0") }()
+	_, err = c.Await(t.Context(), "p", "t-0")
+	require.NoError(t, err)
+	status, err := c.Status(t.Context())
+	require.NoError(t, err)
+	require.Len(t, status.Held, 1)
+	require.Len(t, status.Armed, 1)
+	n, err := c.Release(t.Context(), "p", "")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, <-passed)
+	require.ErrorContains(t, c.Arm(t.Context(), "p", "", "explode"), `"explode"`)
+}
+
+func TestABrokerThatIsGoneEndsEveryWait(t *testing.T) {
+	hooks, path, end := hooksServer(t, nil)
+	c, err := DialHooks(t.Context(), path)
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, hooks.Pass(t.Context(), "p", "t-0"))
+	_, err = c.Await(t.Context(), "p", "")
+	require.NoError(t, err)
+	end()
+	_, err = c.Await(t.Context(), "p", "")
+	require.ErrorIs(t, err, ErrHooksGone)
+	<-c.Gone()
+	require.ErrorIs(t, c.Arm(t.Context(), "p", "", Hold), ErrHooksGone)
+	require.NoError(t, c.Crash(t.Context()))
+	_, err = DialHooks(t.Context(), path)
+	require.Error(t, err)
+}
+
+func TestCrashIsCarriedOut(t *testing.T) {
+	crashed := make(chan struct{}, 2)
+	hooks, path, _ := hooksServer(t, func() { crashed <- struct{}{} })
+	c, err := DialHooks(t.Context(), path)
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Arm(t.Context(), "p", "", Crash))
+	ctx, cancel := context.WithCancel(t.Context())
+	passed := make(chan error, 1)
+	go func() { passed <- hooks.Pass(ctx, "p", "t-0") }()
+	<-crashed
+	_, err = c.Await(t.Context(), "p", "t-0")
+	require.NoError(t, err)
+	cancel()
+	require.Error(t, <-passed)
+	require.NoError(t, c.Crash(t.Context()))
+	<-crashed
+}
