@@ -1,0 +1,177 @@
+package history
+
+import (
+	"fmt"
+)
+
+// Kind says what an [Event] tells, and so which of its payloads is set.
+type Kind string
+
+// The kinds of event. A kind that ends in "-begin" is written before the
+// request is sent; the event with the answer carries the same operation number.
+const (
+	KindPhase             Kind = "phase"              // Phase
+	KindProduceBegin      Kind = "produce-begin"      // Produce, with what is sent
+	KindProduceAck        Kind = "produce-ack"        // Produce, with Result; an error answer too
+	KindTxnBegin          Kind = "txn-begin"          // Txn: the client opened a transaction (no request)
+	KindTxnEndBegin       Kind = "txn-end-begin"      // Txn: EndTxn is about to be sent
+	KindTxnEnd            Kind = "txn-end"            // Txn, with Result
+	KindInitProducerID    Kind = "init-producer-id"   // InitPID, with Result
+	KindAddPartitions     Kind = "add-partitions"     // AddPartitions, with Result
+	KindRead              Kind = "read"               // Observed: one record that reached an application
+	KindReaderPosition    Kind = "reader-position"    // Reader: where a reader stands
+	KindFetch             Kind = "fetch"              // Fetch: one raw Fetch answer
+	KindListOffsets       Kind = "list-offsets"       // Offsets: a sample of HW and LSO
+	KindDescribeProducers Kind = "describe-producers" // Producers: a sample of producer state
+	KindMirrorRPCBegin    Kind = "mirror-rpc-begin"   // MirrorRPC
+	KindMirrorRPC         Kind = "mirror-rpc"         // MirrorRPC, with Result
+	KindMirrorState       Kind = "mirror-state"       // Mirror: what the destination says of a partition
+	KindGate              Kind = "gate"               // Gate: a step of STOPPING was reached or let go
+	KindFaultStart        Kind = "fault-start"        // Fault
+	KindFaultProof        Kind = "fault-proof"        // Fault, with what it did so far
+	KindFaultStop         Kind = "fault-stop"         // Fault, with what it did in all
+	KindConnection        Kind = "connection"         // Connection: which cluster answered a client
+	KindNode              Kind = "node"               // Node: a broker started, stopped, was killed
+	KindNote              Kind = "note"               // Note: free text for the person who reads this
+)
+
+// Event is one line of a history. Exactly the payload that belongs to Kind is set.
+type Event struct {
+	// Seq counts the lines of this history from 1, in the order in which they
+	// were written. [Writer.Append] sets it.
+	Seq int64 `json:"seq,string"`
+	// At is the time in nanoseconds since 1970 at the runner (not at a broker).
+	// [Writer.Append] sets it when it is 0.
+	At   int64 `json:"at,string"`
+	Kind Kind  `json:"kind"`
+	// Op joins a begin event to its result; 0 for events that are not
+	// operations. [Writer.NextOp] makes one.
+	Op int64 `json:"op,string,omitempty"`
+
+	Phase         *Phase         `json:"phase,omitempty"`
+	Produce       *Produce       `json:"produce,omitempty"`
+	Txn           *Txn           `json:"txn,omitempty"`
+	InitPID       *InitPID       `json:"initPid,omitempty"`
+	AddPartitions *AddPartitions `json:"addPartitions,omitempty"`
+	Read          *Observed      `json:"read,omitempty"`
+	Reader        *Reader        `json:"reader,omitempty"`
+	Fetch         *Fetch         `json:"fetch,omitempty"`
+	Offsets       *Offsets       `json:"offsets,omitempty"`
+	Producers     *Producers     `json:"producers,omitempty"`
+	MirrorRPC     *MirrorRPC     `json:"mirrorRpc,omitempty"`
+	Mirror        *Mirror        `json:"mirror,omitempty"`
+	Gate          *Gate          `json:"gate,omitempty"`
+	Fault         *Fault         `json:"fault,omitempty"`
+	Connection    *Connection    `json:"connection,omitempty"`
+	Node          *Node          `json:"node,omitempty"`
+	Note          string         `json:"note,omitempty"`
+}
+
+// Validate says whether the event is complete: its kind is known, the payload
+// of that kind is set and no other, and the payload's closed vocabularies
+// (outcome, isolation, phase and so on) hold known words.
+func (e *Event) Validate() error {
+	want, known := payloadOf[e.Kind]
+	if !known {
+		return fmt.Errorf("unknown kind %q", e.Kind)
+	}
+	set := 0
+	for name, present := range e.payloads() {
+		if !present {
+			continue
+		}
+		set++
+		if name != want {
+			return fmt.Errorf("kind %q carries payload %q, want %q", e.Kind, name, want)
+		}
+	}
+	if set == 0 {
+		return fmt.Errorf("kind %q lacks its payload %q", e.Kind, want)
+	}
+	if err := e.validatePayload(); err != nil {
+		return fmt.Errorf("kind %q: %w", e.Kind, err)
+	}
+	return nil
+}
+
+// payloadOf names the payload that each kind carries.
+var payloadOf = map[Kind]string{
+	KindPhase:        "phase",
+	KindProduceBegin: "produce", KindProduceAck: "produce",
+	KindTxnBegin: "txn", KindTxnEndBegin: "txn", KindTxnEnd: "txn",
+	KindInitProducerID: "initPid", KindAddPartitions: "addPartitions",
+	KindRead: "read", KindReaderPosition: "reader", KindFetch: "fetch",
+	KindListOffsets: "offsets", KindDescribeProducers: "producers",
+	KindMirrorRPCBegin: "mirrorRpc", KindMirrorRPC: "mirrorRpc", KindMirrorState: "mirror",
+	KindGate: "gate", KindFaultStart: "fault", KindFaultProof: "fault", KindFaultStop: "fault",
+	KindConnection: "connection", KindNode: "node", KindNote: "note",
+}
+
+func (e *Event) payloads() map[string]bool {
+	return map[string]bool{
+		"phase": e.Phase != nil, "produce": e.Produce != nil, "txn": e.Txn != nil,
+		"initPid": e.InitPID != nil, "addPartitions": e.AddPartitions != nil,
+		"read": e.Read != nil, "reader": e.Reader != nil, "fetch": e.Fetch != nil,
+		"offsets": e.Offsets != nil, "producers": e.Producers != nil,
+		"mirrorRpc": e.MirrorRPC != nil, "mirror": e.Mirror != nil, "gate": e.Gate != nil,
+		"fault": e.Fault != nil, "connection": e.Connection != nil, "node": e.Node != nil,
+		"note": e.Note != "",
+	}
+}
+
+func (e *Event) validatePayload() error {
+	switch {
+	case e.Phase != nil:
+		return oneOf("phase", e.Phase.Name, TrafficBefore, Mirroring, StopRequested, Stopped, TrafficAfter, Settled)
+	case e.Produce != nil:
+		return e.Produce.validate(e.Kind == KindProduceAck)
+	case e.Txn != nil:
+		if err := oneOf("intent", e.Txn.Intent, IntentCommit, IntentAbort, IntentOpen); err != nil {
+			return err
+		}
+		return validResult(e.Txn.Result, e.Kind == KindTxnEnd)
+	case e.InitPID != nil:
+		return validResult(e.InitPID.Result, true)
+	case e.AddPartitions != nil:
+		return validResult(e.AddPartitions.Result, true)
+	case e.Read != nil:
+		return oneOf("isolation", e.Read.Isolation, ReadCommitted, ReadUncommitted)
+	case e.Reader != nil:
+		return oneOf("isolation", e.Reader.Isolation, ReadCommitted, ReadUncommitted)
+	case e.Fetch != nil:
+		if err := oneOf("isolation", e.Fetch.Isolation, ReadCommitted, ReadUncommitted); err != nil {
+			return err
+		}
+		return oneOf("served", e.Fetch.Served, AtOnce, LongPoll)
+	case e.Producers != nil:
+		return oneOf("when", e.Producers.When, WhenMirroring, WhenAfterStop)
+	case e.MirrorRPC != nil:
+		return validResult(e.MirrorRPC.Result, e.Kind == KindMirrorRPC)
+	case e.Gate != nil:
+		return oneOf("what", e.Gate.What, GateArrived, GateHeld, GateReleased, GateCrashed)
+	case e.Fault != nil && e.Fault.ID == "":
+		return fmt.Errorf("fault without id")
+	case e.Node != nil:
+		return oneOf("what", e.Node.What, NodeStarted, NodeStopped, NodeKilled, NodePaused, NodeResumed)
+	}
+	return nil
+}
+
+func oneOf[T ~string](field string, got T, words ...T) error {
+	for _, w := range words {
+		if got == w {
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown %s %q", field, string(got))
+}
+
+func validResult(r *Result, needed bool) error {
+	if r == nil {
+		if needed {
+			return fmt.Errorf("result is missing")
+		}
+		return nil
+	}
+	return oneOf("outcome", r.Outcome, OK, Refused, Unknown)
+}
