@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type memLog struct {
 	mu      sync.Mutex
 	raw     [][]byte
-	failing int  // appends until one fails, 0 for never
-	keep    bool // the failing append is stored all the same
+	failing int  // appends until they begin to fail, 0 for never
+	keep    bool // the first failing append is stored all the same
 }
 
 var errDisk = errors.New("disk gone")
@@ -30,15 +30,18 @@ var errDisk = errors.New("disk gone")
 func (l *memLog) Append(_ context.Context, raw []byte, o replica.AppendOptions) (replica.AppendResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fails := l.failing == 1
-	if l.failing > 0 {
+	fails, keep := l.failing == 1, l.keep
+	if l.failing > 1 {
 		l.failing--
 	}
 	if o.Acks != -1 || o.Purpose != replica.ForInternal {
 		return replica.AppendResult{}, errors.New("the coordinator's own writes go to all replicas")
 	}
 	at := int64(len(l.raw))
-	if !fails || l.keep {
+	if fails {
+		l.keep = false
+	}
+	if !fails || keep {
 		b := append([]byte(nil), raw...)
 		binary.BigEndian.PutUint64(b, uint64(at))
 		l.raw = append(l.raw, b)
@@ -65,6 +68,12 @@ func (l *memLog) Settle(context.Context) (replica.Offsets, error) {
 	return replica.Offsets{LogEnd: int64(len(l.raw))}, nil
 }
 
+func (l *memLog) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.raw)
+}
+
 func (l *memLog) fail(in int, keep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +91,7 @@ type world struct {
 	clock   int64
 	markers map[Partition][]Marker
 	refuse  map[Partition]error // answers of the partitions' leaders
-	// onSend is closed and replaced at every SendMarker.
+	// sent is closed and replaced at every SendMarker.
 	sent chan struct{}
 }
 

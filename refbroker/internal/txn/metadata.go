@@ -84,6 +84,12 @@ type identity struct {
 
 func noIdentity() identity { return identity{noProducerID, noProducerEpoch} }
 
+// current reports whether have is the producer that may work now. The highest
+// epoch is the coordinator's own, so whoever claims it was never given it.
+func (t Txn) current(have identity) bool {
+	return have == t.identity() && have.epoch != math.MaxInt16
+}
+
 func (t Txn) identity() identity { return identity{t.ProducerID, t.Epoch} }
 
 // newTxn is a transactional id that was never seen before.
@@ -131,7 +137,7 @@ func (t Txn) initProducer(have identity, timeoutMillis int32, fresh, now int64) 
 	if t.State == Ongoing {
 		// A producer that was replaced may not abort its successor's
 		// transaction: only the current one, or a new one, may.
-		if recovering && have != t.identity() {
+		if recovering && !t.current(have) {
 			return refuse(kerr.ProducerFenced)
 		}
 		fenced, err := t.fence(recovering, now)
@@ -155,7 +161,7 @@ func (t Txn) initProducer(have identity, timeoutMillis int32, fresh, now int64) 
 		next.LastEpoch = noProducerEpoch
 	case !recovering:
 		next.LastEpoch = noProducerEpoch
-	case have == t.identity():
+	case t.current(have):
 		next.LastEpoch = t.Epoch
 	case have.epoch == t.LastEpoch && (have.id == t.ProducerID || have.id == t.PrevProducerID && exhausted(have.epoch)):
 		// A repeated request: the epoch was raised and the answer got lost. The
@@ -233,7 +239,7 @@ func (t Txn) owns(have identity) error {
 		return kerr.ConcurrentTransactions
 	case have.id != t.ProducerID:
 		return kerr.InvalidProducerIDMapping
-	case have.epoch != t.Epoch:
+	case !t.current(have):
 		return kerr.ProducerFenced
 	case t.State.preparing():
 		return kerr.ConcurrentTransactions
@@ -253,7 +259,7 @@ func (t Txn) end(have identity, commit bool, version int16, fresh, now int64) ou
 		return refuse(kerr.ConcurrentTransactions)
 	case have.id != t.ProducerID && !again:
 		return refuse(kerr.InvalidProducerIDMapping)
-	case have.epoch != t.Epoch && !again:
+	case !t.current(have) && !again:
 		return refuse(kerr.ProducerFenced)
 	}
 	sameOutcome := commit == (t.State == PrepareCommit || t.State == CompleteCommit)
