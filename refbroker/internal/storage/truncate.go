@@ -1,0 +1,196 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"watershed.example/psm"
+)
+
+// TruncateTo takes away everything at and above offset: batches, index
+// entries, leader epochs, snapshots, and what the producer state had of them,
+// so that what a cut barrier had expired is back (PSM-9). A batch that
+// reaches over offset goes whole. It returns the new log end.
+//
+// Stops whose barrier is cut away are forgotten. One of a later epoch than
+// the log has is not: its barrier is still to come.
+//
+// The recovery point falls with the log; whoever keeps it must write it down
+// before more is appended.
+func (l *Log) TruncateTo(offset int64) (end int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	if offset >= l.logEnd {
+		return l.logEnd, nil
+	}
+	if offset < l.logStart {
+		return 0, &ErrOutOfRange{Offset: offset, Start: l.logStart, End: l.logEnd}
+	}
+	pos, end, keep, err := l.cutPlace(offset)
+	if err != nil {
+		return 0, err
+	}
+	return end, l.cutAt(keep, pos, end)
+}
+
+// TruncateFully empties the log and lets it begin at start.
+func (l *Log) TruncateFully(start int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if start < 0 {
+		return fmt.Errorf("truncate the log to begin at %d: negative", start)
+	}
+	// Everything is cut first; then an empty segment of the right name takes
+	// the place of the one that is left.
+	if err := l.cutAt(0, 0, l.segments[0].base); err != nil {
+		return err
+	}
+	s, err := openSegment(l.fs, l.dir, start)
+	if err != nil {
+		return err
+	}
+	old := l.segments[0]
+	l.pub.Lock()
+	l.segments = []*segment{s}
+	l.logStart, l.logEnd, l.highWater, l.lastStable = start, start, start, start
+	l.gen++
+	l.pub.Unlock()
+	l.recovered = start
+	if old.base != start {
+		err = old.remove()
+	} else {
+		err = old.closeFiles()
+	}
+	return errors.Join(err, l.snapshots.DeleteAll(), l.reload())
+}
+
+// cutPlace finds where a truncation to offset cuts: in segment keep at
+// position pos, after which the log ends at end.
+func (l *Log) cutPlace(offset int64) (pos, end int64, keep int, err error) {
+	keep = len(l.segments) - 1
+	for keep > 0 && l.segments[keep].base > offset {
+		keep--
+	}
+	s := l.segments[keep]
+	pos, end = s.size, offset
+	sc := newScanner(s.r, positionFor(s.index, offset-s.base), s.size, false)
+	for sc.next() {
+		if sc.b.LastOffset >= offset {
+			return sc.at, min(offset, sc.b.BaseOffset), keep, nil
+		}
+	}
+	if err := sc.failure(); err != nil {
+		return 0, 0, 0, fmt.Errorf("truncate %s to %d: %w", l.dir, offset, err)
+	}
+	return pos, end, keep, nil
+}
+
+func (l *Log) cutAt(keep int, pos, end int64) error {
+	latest := l.epochs.latest()
+	changedEpochs := l.epochs.truncate(end)
+	s, gone := l.segments[keep], l.segments[keep+1:]
+	l.pub.Lock()
+	l.segments = slices.Clone(l.segments[:keep+1])
+	s.truncate(pos, end)
+	l.logEnd = end
+	l.highWater = min(l.highWater, end)
+	l.lastStable = min(l.lastStable, end)
+	l.epochView = l.epochs.entries
+	l.gen++
+	l.pub.Unlock()
+	l.recovered = min(l.recovered, end)
+
+	// The newest goes first: a crash leaves a log without a hole.
+	for i := len(gone) - 1; i >= 0; i-- {
+		if err := gone[i].remove(); err != nil {
+			return l.noteBroken(fmt.Errorf("%w: %w", errBroken, err))
+		}
+	}
+	err := s.cutBack()
+	if err == nil {
+		err = s.flush()
+	}
+	if err == nil && changedEpochs {
+		err = l.epochs.flush()
+	}
+	if err == nil {
+		err = l.cutStops(end, latest)
+	}
+	if err == nil && len(gone) > 0 {
+		err = SyncDir(l.fs, l.dir)
+	}
+	if err != nil {
+		return l.noteBroken(fmt.Errorf("truncate to %d: %w: %w", end, errBroken, err))
+	}
+	return l.reload()
+}
+
+// cutStops takes barriers at or above end off the lists, and the stops that
+// they belong to: those that began in an epoch that the log had reached.
+func (l *Log) cutStops(end int64, latest int32) error {
+	stops := slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
+		return s.BarrierOffset >= end && s.Epoch <= latest
+	})
+	barriers := slices.DeleteFunc(slices.Clone(l.barriers), func(b Barrier) bool { return b.Offset >= end })
+	if len(stops) == len(l.stops) && len(barriers) == len(l.barriers) {
+		return nil
+	}
+	if err := saveStops(l.fs, l.dir, stops, barriers); err != nil {
+		return err
+	}
+	l.stops, l.barriers, l.stopsDirty = stops, barriers, false
+	l.state.SetStops(stops)
+	return nil
+}
+
+// DeleteRecords raises the log's start to offset, but not above the high
+// watermark, and drops the segments that end below it. It returns the start.
+// Whoever keeps the log start must write it down.
+func (l *Log) DeleteRecords(offset int64) (start int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	start = max(min(offset, l.highWater), l.logStart)
+	if start == l.logStart {
+		return start, nil
+	}
+	// Producers stay known when their records go (FA-04), also after a crash.
+	if err := l.flush(); err != nil {
+		return 0, err
+	}
+	if err := l.snapshot(); err != nil {
+		return 0, err
+	}
+	drop := 0
+	for drop+1 < len(l.segments) && l.segments[drop+1].base <= start {
+		drop++
+	}
+	changed := l.epochs.truncateStart(start)
+	l.pub.Lock()
+	gone := l.segments[:drop]
+	l.segments = slices.Clone(l.segments[drop:])
+	l.logStart = start
+	l.lastStable = max(l.lastStable, start)
+	l.epochView = l.epochs.entries
+	if drop > 0 {
+		l.gen++
+	}
+	l.pub.Unlock()
+	l.state.OnLogStart(start)
+	for _, s := range gone {
+		err = errors.Join(err, s.remove())
+	}
+	if changed {
+		err = errors.Join(err, l.epochs.flush())
+	}
+	return start, err
+}
