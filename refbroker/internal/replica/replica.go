@@ -25,6 +25,11 @@ const (
 	ForMarker
 	// ForInternal is a coordinator's own record on an internal topic.
 	ForInternal
+	// ForOwedMarker is a marker that was kept out while the partition mirrored
+	// (RO-2), written before a stop that came before alignment makes the
+	// partition writable: it passes where ForMarker does, and in STOPPING as
+	// long as the log was not aligned.
+	ForOwedMarker
 )
 
 // AppendOptions go with an append to a leader.
@@ -37,6 +42,8 @@ type AppendOptions struct {
 	LeaderEpoch int32
 	// Guard is what [Partition.StartVerification] gave; 0 for none.
 	Guard uint64
+	// TransactionVersion is that of the markers in the append (KIP-1228).
+	TransactionVersion int8
 }
 
 // AppendResult is where an append went.
