@@ -1,0 +1,249 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/host"
+)
+
+// Config says how a node takes part in the metadata quorum.
+type Config struct {
+	Host host.Host
+	Log  *slog.Logger
+	// Dir is the folder of the quorum's files.
+	Dir       string
+	ClusterID string
+	NodeID    int32
+	// Listen is this voter's address; it may have port 0 when it is alone.
+	Listen string
+	// Voters maps the ids of all voters to their addresses. Empty: this node
+	// is the only one.
+	Voters map[int32]string
+}
+
+// Node is a member of the metadata quorum.
+type Node struct {
+	cfg       Config
+	raft      *raft.Raft
+	transport *raft.NetworkTransport
+	stream    *stream
+	stores    host.RaftStores
+	fsm       *machine
+}
+
+// Open starts the member. It does not wait for a leader; see [Node.WaitReady].
+func Open(ctx context.Context, cfg Config) (*Node, error) {
+	if err := cfg.Host.FS.MkdirAll(cfg.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("metadata folder %s: %w", cfg.Dir, err)
+	}
+	stores, err := cfg.Host.RaftStores(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, stores: stores, fsm: newMachine(cfg.ClusterID, cfg.Log)}
+	if err := n.start(ctx); err != nil {
+		return nil, errors.Join(err, n.closeStores())
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	logger := hclogOf(n.cfg.Log)
+	listener, err := n.cfg.Host.Listen(ctx, "tcp", n.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for the metadata quorum: %w", err)
+	}
+	n.stream = newStream(listener, n.cfg.Host.Dial)
+	snapshots, err := newSnapshotStore(n.cfg.Host.FS, filepath.Join(n.cfg.Dir, "snapshots"))
+	if err != nil {
+		return errors.Join(err, n.stream.Close())
+	}
+	voters := n.cfg.Voters
+	if len(voters) == 0 {
+		voters = map[int32]string{n.cfg.NodeID: listener.Addr().String()}
+	}
+	conf := raftConfig(n.cfg.NodeID, len(voters), logger)
+	n.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		ServerAddressProvider: addressBook(voters),
+		Logger:                logger, Stream: n.stream, MaxPool: 3, Timeout: 10 * time.Second,
+	})
+	exists, err := raft.HasExistingState(n.stores.Log, n.stores.Stable, snapshots)
+	if err == nil && !exists {
+		err = raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, snapshots, n.transport, configuration(voters))
+	}
+	if err == nil {
+		n.raft, err = raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, snapshots, n.transport)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("start the metadata quorum in %s: %w", n.cfg.Dir, err), n.closeTransport())
+	}
+	return nil
+}
+
+// raftConfig has timeouts for one machine or one network: a lone voter has
+// nobody to wait for, so it elects itself within 100 ms.
+func raftConfig(id int32, voters int, logger hclog.Logger) *raft.Config {
+	conf := raft.DefaultConfig()
+	conf.LocalID = serverID(id)
+	conf.Logger = logger
+	conf.NoLegacyTelemetry = true
+	conf.HeartbeatTimeout, conf.ElectionTimeout = 500*time.Millisecond, 500*time.Millisecond
+	conf.LeaderLeaseTimeout = 250 * time.Millisecond
+	if voters == 1 {
+		conf.HeartbeatTimeout, conf.ElectionTimeout = 50*time.Millisecond, 50*time.Millisecond
+		conf.LeaderLeaseTimeout = 50 * time.Millisecond
+	}
+	return conf
+}
+
+func serverID(id int32) raft.ServerID { return raft.ServerID(strconv.Itoa(int(id))) }
+
+func configuration(voters map[int32]string) raft.Configuration {
+	var c raft.Configuration
+	for _, id := range sortedIDs(voters) {
+		c.Servers = append(c.Servers, raft.Server{ID: serverID(id), Address: raft.ServerAddress(voters[id])})
+	}
+	return c
+}
+
+// Image is the current metadata. To wait for what comes after it, take
+// Changed first.
+func (n *Node) Image() *Image { return n.fsm.current.Load().img }
+
+// Changed returns a channel that the next image closes.
+func (n *Node) Changed() <-chan struct{} { return n.fsm.current.Load().next }
+
+// Err is set once this node can't follow the metadata any further; the node
+// must stop then. Changed is closed when it is set.
+func (n *Node) Err() error {
+	if e := n.fsm.broken.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// Wait returns the first image, from the current one on, for which ok holds.
+func (n *Node) Wait(ctx context.Context, ok func(*Image) bool) (*Image, error) {
+	for {
+		v := n.fsm.current.Load()
+		if ok(v.img) {
+			return v.img, nil
+		}
+		if err := n.Err(); err != nil {
+			return nil, err
+		}
+		select {
+		case <-v.next:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// WaitIndex waits until the image has reached a raft index.
+func (n *Node) WaitIndex(ctx context.Context, index uint64) (*Image, error) {
+	return n.Wait(ctx, func(img *Image) bool { return img.Index >= index })
+}
+
+// WaitReady waits until the quorum has a leader, and, when that is this node,
+// until it has caught up with its log.
+func (n *Node) WaitReady(ctx context.Context) error {
+	for {
+		if _, id := n.raft.LeaderWithID(); id != "" {
+			if id != serverID(n.cfg.NodeID) {
+				return nil
+			}
+			err := waitFuture(ctx, n.raft.Barrier(0))
+			if err == nil || !leadershipError(err) {
+				return err
+			}
+		}
+		// Raft tells of a new leader by observers only, which cost more than
+		// they bring in the few milliseconds of a start.
+		select {
+		case <-time.After(2 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Leader is the id of the quorum's leader as this node knows it, -1 for none.
+func (n *Node) Leader() int32 {
+	_, id := n.raft.LeaderWithID()
+	v, err := strconv.ParseInt(string(id), 10, 32)
+	if err != nil {
+		return -1
+	}
+	return int32(v)
+}
+
+// Apply proposes a command and waits until it is committed and applied here,
+// so that Image shows it. It returns the command's result, or the error with
+// which the command was refused. NOT_CONTROLLER means that this node does not
+// lead the quorum; after any other error of the quorum's own, or the end of
+// ctx, the command may or may not take effect.
+func (n *Node) Apply(ctx context.Context, c Command) (any, error) {
+	raw, err := Encode(c)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := c.Kind()
+	future := n.raft.Apply(raw, 0)
+	if err := waitFuture(ctx, future); err != nil {
+		if leadershipError(err) {
+			return nil, fmt.Errorf("metadata command %s: %w: %w", name, err, kerr.NotController)
+		}
+		return nil, fmt.Errorf("metadata command %s: %w", name, err)
+	}
+	o, ok := future.Response().(outcome)
+	if !ok {
+		return nil, fmt.Errorf("metadata command %s: unexpected response %T", name, future.Response())
+	}
+	return o.result, o.err
+}
+
+func leadershipError(err error) bool {
+	return errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipLost) ||
+		errors.Is(err, raft.ErrLeadershipTransferInProgress)
+}
+
+// waitFuture waits for a raft future or for ctx. Raft answers every future,
+// at its shutdown at the latest, so the goroutine ends with the node.
+func waitFuture(ctx context.Context, f raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close leaves the quorum and waits until nothing of it runs any more.
+func (n *Node) Close() error {
+	err := n.raft.Shutdown().Error()
+	return errors.Join(err, n.closeTransport(), n.closeStores())
+}
+
+func (n *Node) closeTransport() error {
+	return errors.Join(n.transport.Close(), n.stream.Close())
+}
+
+func (n *Node) closeStores() error {
+	if n.stores.Close == nil {
+		return nil
+	}
+	return n.stores.Close.Close()
+}
