@@ -1,0 +1,138 @@
+package wirelog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Problem is a place in a segment from which on no batch could be read.
+type Problem struct {
+	Segment  string
+	Position int64 // in bytes
+	Rest     int64 // bytes from there to the segment's end
+	// Torn is set when the bytes simply end within a batch, as after a crash.
+	Torn bool
+	Err  error
+}
+
+func (p *Problem) Error() string {
+	return fmt.Sprintf("segment %s, byte %d (%d bytes left): %v", p.Segment, p.Position, p.Rest, p.Err)
+}
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Segment iterates over the batches in a segment's bytes. Zeroes at the end (a
+// preallocated file) are no problem; any other rest is yielded as a [*Problem],
+// last. Batches with a bad checksum are yielded with CRCValid unset.
+func Segment(name string, data []byte) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		for pos := 0; pos < len(data); {
+			b, err := ParseBatch(data[pos:])
+			if err != nil {
+				if rest := data[pos:]; len(rest) < overhead || !allZero(rest) {
+					yield(Batch{}, &Problem{
+						Segment: name, Position: int64(pos), Rest: int64(len(data) - pos),
+						Torn: errors.Is(err, ErrShort), Err: err,
+					})
+				}
+				return
+			}
+			b.Segment, b.Position = name, int64(pos)
+			if !yield(b, nil) {
+				return
+			}
+			pos += len(b.Raw)
+		}
+	}
+}
+
+func allZero(data []byte) bool {
+	for _, b := range data {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Log is the folder of one replica of one partition.
+type Log struct {
+	Dir      string
+	Segments []string // names of the .log files, in the order of their offsets
+}
+
+// Open lists the segments of a partition's folder. A folder without a segment
+// is an error.
+func Open(dir string) (*Log, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	l := &Log{Dir: dir}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".log") && !e.IsDir() {
+			l.Segments = append(l.Segments, e.Name())
+		}
+	}
+	if len(l.Segments) == 0 {
+		return nil, fmt.Errorf("open log: %s holds no segment", dir)
+	}
+	slices.Sort(l.Segments) // names are zero-padded offsets
+	return l, nil
+}
+
+// Batches streams the log's batches, one segment in memory at a time. A
+// [*Problem] ends its segment, not the log; any other error ends the log.
+func (l *Log) Batches() iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		for _, name := range l.Segments {
+			data, err := os.ReadFile(filepath.Join(l.Dir, name))
+			if err != nil {
+				yield(Batch{}, fmt.Errorf("read segment: %w", err))
+				return
+			}
+			for b, err := range Segment(name, data) {
+				if !yield(b, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// AbortedTxn is an entry of a transaction index.
+type AbortedTxn struct {
+	ProducerID       int64
+	FirstOffset      int64
+	LastOffset       int64 // of the ABORT marker
+	LastStableOffset int64
+}
+
+const abortedTxnLen = 34
+
+// ReadTxnIndex decodes the bytes of a .txnindex file.
+func ReadTxnIndex(data []byte) ([]AbortedTxn, error) {
+	var all []AbortedTxn
+	for ; len(data) >= abortedTxnLen; data = data[abortedTxnLen:] {
+		if v := int16(binary.BigEndian.Uint16(data)); v != 0 {
+			return all, fmt.Errorf("transaction index entry %d has version %d", len(all), v)
+		}
+		all = append(all, AbortedTxn{
+			ProducerID:       int64(binary.BigEndian.Uint64(data[2:])),
+			FirstOffset:      int64(binary.BigEndian.Uint64(data[10:])),
+			LastOffset:       int64(binary.BigEndian.Uint64(data[18:])),
+			LastStableOffset: int64(binary.BigEndian.Uint64(data[26:])),
+		})
+	}
+	if len(data) > 0 {
+		return all, fmt.Errorf("transaction index: %d bytes after %d entries", len(data), len(all))
+	}
+	return all, nil
+}

@@ -1,0 +1,180 @@
+package wirelog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Header is one header of a record.
+type Header struct {
+	Key   string
+	Value []byte // nil for a null value
+}
+
+// Record is one record of a batch. Its bytes refer to the batch, or to what
+// the batch was decompressed to.
+type Record struct {
+	Offset    int64
+	Timestamp int64
+	// Sequence is -1 in batches without sequences.
+	Sequence   int32
+	Attributes int8
+	Key        []byte // nil for null
+	Value      []byte // nil for null
+	Headers    []Header
+}
+
+// Header returns the value of the first header with the key, nil where there is none.
+func (r *Record) Header(key string) []byte {
+	for _, h := range r.Headers {
+		if h.Key == key {
+			if h.Value == nil {
+				return []byte{}
+			}
+			return h.Value
+		}
+	}
+	return nil
+}
+
+// Records decodes the batch's records. On an error the records before it are
+// returned too.
+func (b *Batch) Records() ([]Record, error) {
+	data, err := b.Codec().decompress(b.Raw[headerLen:])
+	if err != nil {
+		return nil, fmt.Errorf("batch at offset %d: %w", b.BaseOffset, err)
+	}
+	if b.Count < 0 {
+		return nil, fmt.Errorf("batch at offset %d: record count %d", b.BaseOffset, b.Count)
+	}
+	// A record takes at least 7 bytes, so a false count can't ask for much memory.
+	records := make([]Record, 0, min(int(b.Count), len(data)/7+1))
+	p := parser{data: data}
+	for i := range b.Count {
+		r, ok := p.record(b)
+		if !ok {
+			return records, fmt.Errorf("batch at offset %d: record %d of %d: %w", b.BaseOffset, i, b.Count, p.err)
+		}
+		records = append(records, r)
+	}
+	if len(p.data) > 0 {
+		return records, fmt.Errorf("batch at offset %d: %d bytes after its %d records", b.BaseOffset, len(p.data), b.Count)
+	}
+	return records, nil
+}
+
+var (
+	errVarint = errors.New("varint is torn or too long")
+	errLength = errors.New("length points outside the record")
+)
+
+type parser struct {
+	data []byte
+	err  error
+}
+
+func (p *parser) record(b *Batch) (Record, bool) {
+	n := p.varint()
+	if p.err != nil {
+		return Record{}, false
+	}
+	if n < 0 || n > int64(len(p.data)) {
+		p.err = errLength
+		return Record{}, false
+	}
+	q := parser{data: p.data[:n]}
+	p.data = p.data[n:]
+	r := Record{Sequence: -1}
+	if attr := q.take(1); attr != nil {
+		r.Attributes = int8(attr[0])
+	}
+	r.Timestamp = b.BaseTimestamp + q.varint()
+	delta := q.varint()
+	r.Offset = b.BaseOffset + delta
+	if b.BaseSequence >= 0 {
+		r.Sequence = int32((int64(b.BaseSequence) + delta) % (1 << 31))
+	}
+	r.Key = q.bytes()
+	r.Value = q.bytes()
+	headers := q.varint()
+	if q.err == nil && (headers < 0 || headers > int64(len(q.data))) {
+		q.err = errLength
+	}
+	for range headers {
+		if q.err != nil {
+			break
+		}
+		r.Headers = append(r.Headers, Header{Key: string(q.bytes()), Value: q.bytes()})
+	}
+	if q.err == nil && len(q.data) > 0 {
+		q.err = fmt.Errorf("%d bytes after the record's headers", len(q.data))
+	}
+	p.err = q.err
+	return r, q.err == nil
+}
+
+func (p *parser) varint() int64 {
+	if p.err != nil {
+		return 0
+	}
+	v, n := binary.Varint(p.data)
+	if n <= 0 {
+		p.err = errVarint
+		return 0
+	}
+	p.data = p.data[n:]
+	return v
+}
+
+func (p *parser) uvarint() uint64 {
+	if p.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(p.data)
+	if n <= 0 {
+		p.err = errVarint
+		return 0
+	}
+	p.data = p.data[n:]
+	return v
+}
+
+func (p *parser) bytes() []byte {
+	n := p.varint()
+	if p.err != nil || n == -1 {
+		return nil
+	}
+	if n < -1 {
+		p.err = errLength
+		return nil
+	}
+	return p.take(n)
+}
+
+func (p *parser) take(n int64) []byte {
+	if p.err != nil {
+		return nil
+	}
+	if n < 0 || n > int64(len(p.data)) {
+		p.err = errLength
+		return nil
+	}
+	out := p.data[:n:n]
+	p.data = p.data[n:]
+	return out
+}
+
+func (p *parser) int16() int16 {
+	if b := p.take(2); b != nil {
+		return int16(binary.BigEndian.Uint16(b))
+	}
+	return 0
+}
+
+func (p *parser) int32() int32 {
+	if b := p.take(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
