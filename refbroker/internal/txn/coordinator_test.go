@@ -100,9 +100,7 @@ func TestUnknownAndReadOnlyPartitionsStayOut(t *testing.T) {
 	require.Equal(t, Empty, await(t, c, "x", settledDown).State)
 
 	// By producing, only the partitions concerned are refused.
-	errs := c.VerifyOrAdd(t.Context(), AddRequest{
-		TransactionalID: "x", ProducerID: have.id, Epoch: have.epoch, Version: 2, Partitions: []Partition{a0, b0, gone},
-	}, 12)
+	errs := produceTo(t.Context(), c, "x", have, true, a0, b0, gone)
 	require.Equal(t, []error{nil, replica.ErrReadOnly, kerr.UnknownTopicOrPartition}, errs)
 	require.Equal(t, []Partition{a0}, await(t, c, "x", settledDown).Partitions)
 }
@@ -112,19 +110,16 @@ func TestVerifyForProduce(t *testing.T) {
 	c, stop := w.start(t)
 	defer stop()
 	have := initNew(t, c, "x")
-	verify := func(who identity, id string, produce int16, p Partition) error {
-		return c.VerifyOrAdd(t.Context(), AddRequest{
-			TransactionalID: id, ProducerID: who.id, Epoch: who.epoch, VerifyOnly: true, Partitions: []Partition{p},
-		}, produce)[0]
+	verify := func(who identity, id string, p Partition) error {
+		return produceTo(t.Context(), c, id, who, false, p)[0]
 	}
-	require.Equal(t, kerr.TransactionAbortable, verify(have, "x", 11, a0))
+	require.Equal(t, kerr.TransactionAbortable, verify(have, "x", a0))
 	require.Equal(t, []error{nil}, addTo(c, "x", have, 0, a0))
-	require.NoError(t, verify(have, "x", 11, a0))
-	require.Equal(t, kerr.TransactionAbortable, verify(have, "x", 11, a1))
-	require.Equal(t, kerr.InvalidTxnState, verify(have, "x", 9, a1))
-	require.Equal(t, kerr.InvalidProducerIDMapping, verify(identity{99, 0}, "x", 11, a0))
-	require.Equal(t, kerr.InvalidProducerIDMapping, verify(have, "other", 11, a0))
-	require.Equal(t, kerr.InvalidProducerEpoch, verify(identity{have.id, 1}, "x", 11, a0), "PRODUCER_FENCED is for coordinator APIs")
+	require.NoError(t, verify(have, "x", a0))
+	require.Equal(t, kerr.TransactionAbortable, verify(have, "x", a1))
+	require.Equal(t, kerr.InvalidProducerIDMapping, verify(identity{99, 0}, "x", a0))
+	require.Equal(t, kerr.InvalidProducerIDMapping, verify(have, "other", a0))
+	require.Equal(t, kerr.InvalidProducerEpoch, verify(identity{have.id, 1}, "x", a0), "PRODUCER_FENCED is for coordinator APIs")
 
 	// While markers are being written, old clients are told to try again.
 	w.set(func() { w.refuse[a0] = kerr.NotLeaderForPartition })
@@ -132,11 +127,11 @@ func TestVerifyForProduce(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	errs := c.VerifyOrAdd(ctx, AddRequest{TransactionalID: "x", ProducerID: have.id, VerifyOnly: true, Partitions: []Partition{a0}}, 11)
+	errs := produceTo(ctx, c, "x", have, false, a0)
 	require.Equal(t, []error{kerr.NotEnoughReplicas}, errs)
 	w.set(func() { delete(w.refuse, a0) })
 	await(t, c, "x", settledDown)
-	require.Equal(t, kerr.TransactionAbortable, verify(have, "x", 11, a0), "a late write of an ended transaction (TXN-6)")
+	require.Equal(t, kerr.TransactionAbortable, verify(have, "x", a0), "a late write of an ended transaction (TXN-6)")
 }
 
 // A version-2 producer that goes on at once waits for the end of its
@@ -152,16 +147,12 @@ func TestImplicitAddWaitsForTheMarkers(t *testing.T) {
 	require.NoError(t, err)
 	got := make(chan []error)
 	go func() {
-		got <- c.VerifyOrAdd(t.Context(), AddRequest{
-			TransactionalID: "x", ProducerID: next.id, Epoch: next.epoch, Version: 2, Partitions: []Partition{a1},
-		}, 12)
+		got <- produceTo(t.Context(), c, "x", next, true, a1)
 	}()
 	w.set(func() { delete(w.refuse, a0) })
 	require.Equal(t, []error{nil}, <-got)
 	require.Len(t, w.markersOf(a0), 1)
-	late := c.VerifyOrAdd(t.Context(), AddRequest{
-		TransactionalID: "x", ProducerID: have.id, Epoch: have.epoch, Version: 2, Partitions: []Partition{a1},
-	}, 12)
+	late := produceTo(t.Context(), c, "x", have, true, a1)
 	require.Equal(t, []error{kerr.InvalidProducerEpoch}, late, "SC-6")
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/goleak"
 
+	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/replica"
 )
 
@@ -253,4 +254,12 @@ func end(t *testing.T, c *Coordinator, id string, have identity, version int16, 
 	t.Helper()
 	pid, epoch, err := c.EndTxn(t.Context(), EndRequest{TransactionalID: id, ProducerID: have.id, Epoch: have.epoch, Commit: commit, Version: version})
 	return identity{pid, epoch}, err
+}
+
+func produceTo(ctx context.Context, c *Coordinator, id string, have identity, add bool, ps ...Partition) []error {
+	var tps []env.TopicPartition
+	for _, p := range ps {
+		tps = append(tps, env.TopicPartition{Topic: p.Topic, Partition: p.Index})
+	}
+	return c.VerifyOrAdd(ctx, id, have.id, have.epoch, tps, add)
 }

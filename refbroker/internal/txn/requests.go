@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/replica"
 )
 
@@ -218,22 +219,26 @@ func (c *Coordinator) join(r AddRequest, errs []error) {
 }
 
 // VerifyOrAdd is what Produce asks before it appends transactional batches
-// (KIP-890): clients of transactions version 1 must have added the partitions
-// (r.VerifyOnly), those of version 2 add them by producing. produceVersion is
-// that of the request. It returns one error for each partition, as Produce is
-// to answer it.
-func (c *Coordinator) VerifyOrAdd(ctx context.Context, r AddRequest, produceVersion int16) []error {
-	errs := make([]error, len(r.Partitions))
-	if !r.VerifyOnly {
-		for i, p := range r.Partitions {
-			errs[i] = c.writable(p)
+// (KIP-890): clients of transactions version 1 must have added the partitions;
+// those of version 2 add them by producing (add). It returns one error for
+// each partition, as Produce v11 and up is to answer it: before that, clients
+// know INVALID_TXN_STATE in place of TRANSACTION_ABORTABLE.
+func (c *Coordinator) VerifyOrAdd(
+	ctx context.Context, transactionalID string, producerID int64, epoch int16, partitions []env.TopicPartition, add bool,
+) []error {
+	r := AddRequest{TransactionalID: transactionalID, ProducerID: producerID, Epoch: epoch, VerifyOnly: !add, Version: version2}
+	errs := make([]error, len(partitions))
+	for i, p := range partitions {
+		r.Partitions = append(r.Partitions, Partition{p.Topic, p.Partition})
+		if add {
+			errs[i] = c.writable(r.Partitions[i])
 		}
 	}
 	refused := append([]error(nil), errs...)
 	deadline := time.NewTimer(c.cfg.AddWait)
 	defer deadline.Stop()
 	for {
-		changed := c.changed(r.TransactionalID)
+		changed := c.changed(transactionalID)
 		copy(errs, refused)
 		c.join(r, errs)
 		if changed == nil || !containsError(errs, kerr.ConcurrentTransactions) {
@@ -248,7 +253,7 @@ func (c *Coordinator) VerifyOrAdd(ctx context.Context, r AddRequest, produceVers
 		break
 	}
 	for i, err := range errs {
-		errs[i] = produceError(err, r.VerifyOnly, produceVersion)
+		errs[i] = produceError(err, add)
 	}
 	return errs
 }
@@ -280,16 +285,11 @@ func (c *Coordinator) changed(id string) <-chan struct{} {
 // produceError is a coordinator's answer in the words of Produce: clients act
 // on some codes there that they take for fatal, or for stale metadata, when
 // they come under the coordinator's name.
-func produceError(err error, verifyOnly bool, produceVersion int16) error {
-	const abortableSince = 11 // Produce v11 knows TRANSACTION_ABORTABLE
+func produceError(err error, add bool) error {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, kerr.ProducerFenced):
 		return kerr.InvalidProducerEpoch
-	case errors.Is(err, kerr.TransactionAbortable) && produceVersion < abortableSince:
-		return kerr.InvalidTxnState
-	case errors.Is(err, kerr.ConcurrentTransactions) && verifyOnly,
+	case errors.Is(err, kerr.ConcurrentTransactions) && !add,
 		errors.Is(err, kerr.CoordinatorLoadInProgress), errors.Is(err, kerr.CoordinatorNotAvailable),
 		errors.Is(err, kerr.NotCoordinator):
 		return kerr.NotEnoughReplicas

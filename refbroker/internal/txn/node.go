@@ -1,0 +1,142 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/psm"
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
+)
+
+// DefaultShards is transaction.state.log.num.partitions. Kafka's default is
+// 50, for clusters with more nodes than a test has.
+const DefaultShards = 8
+
+// NewForNode returns the coordinator of a node.
+func NewForNode(e *env.Env) *Coordinator {
+	n := node{e}
+	return New(Config{Cluster: n, Markers: n, Now: e.Host.Now, Log: e.Log.With("part", "transaction coordinator")})
+}
+
+// EnsureTopic makes [TopicName] if there is none yet.
+func EnsureTopic(ctx context.Context, e *env.Env) error {
+	if e.Quorum.Image().Topics[TopicName] != nil {
+		return nil
+	}
+	_, err := e.Topics.CreateTopic(ctx, env.NewTopic{
+		Name: TopicName, Partitions: DefaultShards, Internal: true,
+		Configs: map[string]string{"cleanup.policy": "compact"},
+	})
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return fmt.Errorf("create %s: %w", TopicName, err)
+	}
+	return nil
+}
+
+// node is a broker's node as its coordinator sees it.
+type node struct{ *env.Env }
+
+func (n node) Shards() int {
+	if t := n.Quorum.Image().Topics[TopicName]; t != nil {
+		return len(t.Partitions)
+	}
+	return 0
+}
+
+func (n node) Leads(shard int32) (epoch int32, leads bool) {
+	p := n.partition(Partition{TopicName, shard})
+	return leaderEpoch(p), p != nil && p.Leader == n.NodeID
+}
+
+func leaderEpoch(p *quorum.Partition) int32 {
+	if p == nil {
+		return -1
+	}
+	return p.LeaderEpoch
+}
+
+func (n node) partition(p Partition) *quorum.Partition {
+	t := n.Quorum.Image().Topics[p.Topic]
+	if t == nil || p.Index < 0 || int(p.Index) >= len(t.Partitions) {
+		return nil
+	}
+	return t.Partitions[p.Index]
+}
+
+func (n node) Changed() <-chan struct{} { return n.Quorum.Changed() }
+
+func (n node) Open(shard int32) (Log, error) { return n.Replicas.Partition(TopicName, shard) }
+
+func (n node) Partition(p Partition) PartitionState {
+	q := n.partition(p)
+	if q == nil {
+		return PartitionState{}
+	}
+	return PartitionState{
+		Exists:   true,
+		ReadOnly: q.Mirror.State != quorum.Unknown && q.Mirror.State != quorum.Stopped,
+		Aligned:  q.Mirror.Aligned,
+	}
+}
+
+func (n node) AllocateProducerIDs(ctx context.Context) (first int64, size int, err error) {
+	got, err := n.Quorum.Apply(ctx, quorum.AllocateProducerIDs{Broker: n.NodeID})
+	if err != nil {
+		return 0, 0, err
+	}
+	block, ok := got.(quorum.ProducerIDBlock)
+	if !ok || block.Size <= 0 {
+		return 0, 0, fmt.Errorf("producer id block: unexpected result %v", got)
+	}
+	return block.First, int(block.Size), nil
+}
+
+// markerTimeout bounds the wait for one marker's replication, after which it
+// is sent again.
+const markerTimeout = 5 * time.Second
+
+// SendMarker appends the marker to the partitions, which all are this node's.
+func (n node) SendMarker(ctx context.Context, m Marker, partitions []Partition) []error {
+	return AppendMarkers(ctx, n.Env, m, partitions)
+}
+
+// AppendMarkers appends a marker to partitions that this node leads, and waits
+// until all in-sync replicas have it. It returns one error for each partition:
+// it is what WriteTxnMarkers does.
+func AppendMarkers(ctx context.Context, e *env.Env, m Marker, partitions []Partition) []error {
+	errs := make([]error, len(partitions))
+	var all sync.WaitGroup
+	for i, p := range partitions {
+		all.Go(func() { errs[i] = appendMarker(ctx, e, m, p) })
+	}
+	all.Wait()
+	return errs
+}
+
+func appendMarker(ctx context.Context, e *env.Env, m Marker, p Partition) error {
+	log, err := e.Replicas.Partition(p.Topic, p.Index)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, markerTimeout, kerr.RequestTimedOut)
+	defer cancel()
+	purpose := replica.ForMarker
+	if m.Owed {
+		purpose = replica.ForOwedMarker
+	}
+	batch := psm.EndTxnMarker{
+		LeaderEpoch: -1, Timestamp: e.Host.Now().UnixMilli(), ProducerID: m.ProducerID, ProducerEpoch: m.Epoch,
+		CoordinatorEpoch: m.CoordinatorEpoch, Commit: m.Commit,
+	}
+	_, err = log.Append(ctx, batch.Append(nil), replica.AppendOptions{
+		Purpose: purpose, Acks: -1, LeaderEpoch: -1, TransactionVersion: int8(m.Version),
+	})
+	return err
+}
