@@ -26,13 +26,13 @@ func (s *State) check(p *pending, b *Batch, cur *producer, lastSeq int32) (Dupli
 			return Duplicate{Found: true, BaseOffset: at.last - int64(cur.delta[i]), LastOffset: at.last, Timestamp: at.ts}, nil
 		}
 	}
+	if b.ProducerEpoch < cur.epoch {
+		return Duplicate{}, refuse(CodeInvalidProducerEpoch, b, fmt.Sprintf("epoch %d, known is %d", b.ProducerEpoch, cur.epoch))
+	}
 	if b.Attributes.Transactional() && s.cfg.VerifyTransactions && (cur.txnFirst < 0 || cur.epoch != b.ProducerEpoch) {
 		if g := s.verifying[b.ProducerID].guard; g == 0 || g != p.Guard {
 			return Duplicate{}, refuse(CodeInvalidTxnState, b, "transaction is neither open nor verified")
 		}
-	}
-	if b.ProducerEpoch < cur.epoch {
-		return Duplicate{}, refuse(CodeInvalidProducerEpoch, b, fmt.Sprintf("epoch %d, known is %d", b.ProducerEpoch, cur.epoch))
 	}
 	if p.Origin == Client {
 		return Duplicate{}, s.checkSequence(b, cur)
