@@ -1,0 +1,132 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"watershed.example/suite/history"
+	"watershed.example/suite/wirelog"
+)
+
+// Names within an evidence folder.
+const (
+	RunFile     = "run.json"
+	HistoryFile = "history.jsonl"
+	LogsDir     = "logs"   // logs/CLUSTER/NODE/TOPIC-PARTITION/
+	BrokerDir   = "broker" // broker/CLUSTER-NODE.log
+)
+
+// Evidence is everything that a check may look at.
+type Evidence struct {
+	// Dir is the folder it was loaded from; empty for hand-made evidence.
+	Dir      string
+	Run      Run
+	Events   []history.Event
+	Replicas []*Replica
+}
+
+// Replica is the raw log of one replica.
+type Replica struct {
+	Cluster   string
+	Node      int32
+	Topic     string
+	Partition int32
+	// Dir is the folder of the log, relative to the evidence's.
+	Dir     string
+	Batches []wirelog.Batch
+	// Problems are torn tails and other bytes that are no batch.
+	Problems []*wirelog.Problem
+}
+
+// Place names the replica's partition, such as "orders-3".
+func (r *Replica) Place() string { return history.Place(r.Topic, r.Partition) }
+
+// LogDir returns where a replica's log lies within an evidence folder.
+func LogDir(cluster string, node int32, topic string, partition int32) string {
+	return filepath.Join(LogsDir, cluster, strconv.Itoa(int(node)), history.Place(topic, partition))
+}
+
+// BrokerLog returns where a broker's output lies within an evidence folder.
+func BrokerLog(cluster string, node int32) string {
+	return filepath.Join(BrokerDir, cluster+"-"+strconv.Itoa(int(node))+".log")
+}
+
+// Load reads a saved evidence folder. It is strict about run.json and the
+// history, and reads raw logs as far as they go.
+func Load(dir string) (*Evidence, error) {
+	ev := &Evidence{Dir: dir}
+	data, err := os.ReadFile(filepath.Join(dir, RunFile))
+	if err != nil {
+		return nil, fmt.Errorf("load evidence: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&ev.Run); err != nil {
+		return nil, fmt.Errorf("load evidence: %s: %w", filepath.Join(dir, RunFile), err)
+	}
+	if err := ev.Run.Validate(); err != nil {
+		return nil, fmt.Errorf("load evidence: %s: %w", dir, err)
+	}
+	if _, ev.Events, err = history.ReadFile(filepath.Join(dir, HistoryFile)); err != nil {
+		return nil, fmt.Errorf("load evidence: %w", err)
+	}
+	for _, c := range ev.Run.Clusters {
+		for _, node := range c.Nodes {
+			for _, t := range ev.Run.Topics {
+				for p := range t.Partitions {
+					r, err := loadReplica(dir, c.Name, node, t.Name, p)
+					if errors.Is(err, os.ErrNotExist) {
+						continue // not every node has a replica of it
+					}
+					if err != nil {
+						return nil, fmt.Errorf("load evidence: %w", err)
+					}
+					ev.Replicas = append(ev.Replicas, r)
+				}
+			}
+		}
+	}
+	return ev, nil
+}
+
+func loadReplica(dir, cluster string, node int32, topic string, partition int32) (*Replica, error) {
+	r := &Replica{Cluster: cluster, Node: node, Topic: topic, Partition: partition, Dir: LogDir(cluster, node, topic, partition)}
+	log, err := wirelog.Open(filepath.Join(dir, r.Dir))
+	if err != nil {
+		return nil, err
+	}
+	for b, err := range log.Batches() {
+		var problem *wirelog.Problem
+		switch {
+		case errors.As(err, &problem):
+			r.Problems = append(r.Problems, problem)
+		case err != nil:
+			return nil, err
+		default:
+			r.Batches = append(r.Batches, b)
+		}
+	}
+	return r, nil
+}
+
+// replicasOf returns the replicas of a partition on a cluster.
+func (ev *Evidence) replicasOf(cluster, topic string, partition int32) []*Replica {
+	var all []*Replica
+	for _, r := range ev.Replicas {
+		if r.Cluster == cluster && r.Topic == topic && r.Partition == partition {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// where returns a path for a person: the evidence folder joined with rel.
+func (ev *Evidence) where(rel ...string) string {
+	return strings.TrimPrefix(filepath.Join(append([]string{ev.Dir}, rel...)...), "./")
+}

@@ -1,0 +1,138 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Outcome is what a check came to.
+type Outcome string
+
+// The outcomes.
+const (
+	Held          Outcome = "held"
+	Violated      Outcome = "violated"
+	Inconclusive  Outcome = "inconclusive"   // the run did not exercise it: never a pass
+	NotApplicable Outcome = "not-applicable" // the profile or the target says so
+)
+
+// Anomaly is the name of something that must not happen.
+type Anomaly string
+
+// The anomalies.
+const (
+	AlteredBatch      Anomaly = "altered batch"      // differs from the source's at that offset
+	ForeignBatch      Anomaly = "foreign batch"      // lies where only the source's bytes may
+	MissingBatch      Anomaly = "missing batch"      // the source has it, the destination does not
+	NegativeID        Anomaly = "negative id"        // producer id below -1
+	BrokenOrder       Anomaly = "broken order"       // offsets or epochs go back, or offsets jump
+	BadBytes          Anomaly = "bad bytes"          // a checksum is wrong, or bytes are no batch
+	MissingBarrier    Anomaly = "missing barrier"    //
+	ExtraBarrier      Anomaly = "extra barrier"      //
+	BadEncoding       Anomaly = "bad encoding"       // of a barrier
+	MisplacedBarrier  Anomaly = "misplaced barrier"  //
+	WrongSource       Anomaly = "wrong source"       // the barrier names another cluster
+	VisibleBarrier    Anomaly = "visible barrier"    // a control record reached an application
+	StuckReader       Anomaly = "stuck reader"       //
+	WriteInWindow     Anomaly = "write in window"    // accepted while the partition was read-only
+	UnclearRefusal    Anomaly = "unclear refusal"    //
+	RefusedWrite      Anomaly = "refused write"      // though the partition was writable
+	EarlyWrite        Anomaly = "early write"        // accepted before the barrier
+	BarrierResurrect  Anomaly = "barrier resurrect"  // a producer from before the barrier is known after it
+	StaleDedupe       Anomaly = "stale dedupe"       // acknowledged with a mirrored batch's offset
+	StaleFence        Anomaly = "stale fence"        // refused because of a mirrored entry
+	PhantomAck        Anomaly = "phantom ack"        // acknowledged where the record is not
+	LostWrite         Anomaly = "lost write"         // acknowledged and nowhere
+	Duplicate         Anomaly = "duplicate"          //
+	Reordered         Anomaly = "reordered"          //
+	OrphanTransaction Anomaly = "orphan transaction" // nobody will finish it
+	ForeignMarker     Anomaly = "foreign marker"     // closes a transaction of another provenance
+	AbortedRead       Anomaly = "aborted read"       // shown, though not committed
+	HiddenRead        Anomaly = "hidden read"        // committed, and not shown
+	TornOutcome       Anomaly = "torn outcome"       // a transaction ended otherwise than at its source
+	StaleAbort        Anomaly = "stale abort"        // an aborted-list entry without such a transaction
+	MissingAbort      Anomaly = "missing abort"      //
+	WrongLSO          Anomaly = "wrong last stable offset"
+	LateBytes         Anomaly = "late bytes"    // of the source, after the barrier
+	ZombieAppend      Anomaly = "zombie append" // written after a transaction's end into another one
+	StuckStop         Anomaly = "stuck stop"
+	SplitWriter       Anomaly = "split writer" // a client found another cluster behind its address
+)
+
+// Finding is one place where a requirement is violated.
+type Finding struct {
+	Anomaly   Anomaly
+	Cluster   string
+	Node      int32
+	Topic     string
+	Partition int32
+	// Offset is where it is; -1 when it is about no offset.
+	Offset int64
+	// Batch says what lies there and who wrote it; empty when nothing does.
+	Batch string
+	// Around are the batches before and after, one line each; the line of the
+	// offending one starts with ">".
+	Around   []string
+	Expected string
+	Got      string
+	// Evidence is the file or folder that shows it.
+	Evidence string
+}
+
+// String tells the finding in one line.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s: %s-%d on %s/%d offset %d: expected %s, got %s", f.Anomaly, f.Topic, f.Partition, f.Cluster, f.Node, f.Offset, f.Expected, f.Got)
+}
+
+// Verdict is the outcome of one requirement in one run.
+type Verdict struct {
+	Requirement string
+	Outcome     Outcome
+	// Reason says in one line what was looked at, or what is missing.
+	Reason   string
+	Findings []Finding
+}
+
+// maxFindings bounds the findings of one verdict; the rest are counted in its reason.
+const maxFindings = 50
+
+// ruling collects what a check finds.
+type ruling struct {
+	id       string
+	findings []Finding
+	missing  []string
+	na       string
+	looked   []string
+}
+
+// need notes what the run lacks when ok is false.
+func (r *ruling) need(ok bool, format string, args ...any) {
+	if !ok {
+		r.missing = append(r.missing, fmt.Sprintf(format, args...))
+	}
+}
+
+// saw notes what was looked at.
+func (r *ruling) saw(format string, args ...any) {
+	r.looked = append(r.looked, fmt.Sprintf(format, args...))
+}
+
+func (r *ruling) verdict() Verdict {
+	v := Verdict{Requirement: r.id}
+	switch {
+	case len(r.findings) > 0:
+		v.Outcome = Violated
+		v.Findings = r.findings[:min(len(r.findings), maxFindings)]
+		v.Reason = r.findings[0].String()
+		if more := len(r.findings) - 1; more > 0 {
+			v.Reason += fmt.Sprintf(" (and %d more)", more)
+		}
+	case r.na != "":
+		v.Outcome, v.Reason = NotApplicable, r.na
+	case len(r.missing) > 0:
+		v.Outcome, v.Reason = Inconclusive, strings.Join(r.missing, "; ")
+	default:
+		v.Outcome, v.Reason = Held, strings.Join(r.looked, "; ")
+	}
+	return v
+}
