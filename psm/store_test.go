@@ -1,0 +1,357 @@
+package psm_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/psm"
+)
+
+// crashDir is a folder in memory that loses, in a crash, what was not synced,
+// and can fail at the n-th operation.
+type crashDir struct {
+	files, durable map[string][]byte // content; durable: after a crash
+	synced         map[string]bool   // content synced
+	failAt, ops    int
+}
+
+var errCrash = errors.New("crash")
+
+func newCrashDir() *crashDir {
+	return &crashDir{files: map[string][]byte{}, durable: map[string][]byte{}, synced: map[string]bool{}}
+}
+
+func (d *crashDir) op() error {
+	d.ops++
+	if d.failAt > 0 && d.ops >= d.failAt {
+		return errCrash
+	}
+	return nil
+}
+
+func (d *crashDir) Names() ([]string, error) {
+	names := make([]string, 0, len(d.files))
+	for n := range d.files {
+		names = append(names, n)
+	}
+	return names, nil
+}
+
+func (d *crashDir) ReadFile(name string) ([]byte, error) {
+	p, ok := d.files[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return slices.Clone(p), nil
+}
+
+func (d *crashDir) Create(name string) (psm.File, error) {
+	if err := d.op(); err != nil {
+		return nil, err
+	}
+	d.files[name] = nil
+	d.synced[name] = false
+	return &crashFile{d: d, name: name}, nil
+}
+
+func (d *crashDir) Rename(from, to string) error {
+	if err := d.op(); err != nil {
+		return err
+	}
+	d.files[to], d.synced[to] = d.files[from], d.synced[from]
+	delete(d.files, from)
+	return nil
+}
+
+func (d *crashDir) Remove(name string) error {
+	if _, ok := d.files[name]; !ok {
+		return fs.ErrNotExist
+	}
+	if err := d.op(); err != nil {
+		return err
+	}
+	delete(d.files, name)
+	return nil
+}
+
+func (d *crashDir) Sync() error {
+	if err := d.op(); err != nil {
+		return err
+	}
+	d.durable = map[string][]byte{}
+	for n, p := range d.files {
+		if !d.synced[n] {
+			p = p[:len(p)/2] // whatever had reached the disk
+		}
+		d.durable[n] = slices.Clone(p)
+	}
+	return nil
+}
+
+// crash gives what a restart finds. The names may or may not have got to the
+// disk; a file whose content was not synced may be cut.
+func (d *crashDir) crash(namesKept bool) *crashDir {
+	n := newCrashDir()
+	files := d.durable
+	if namesKept {
+		files = d.files
+	}
+	for name, p := range files {
+		if namesKept && !d.synced[name] {
+			p = p[:len(p)/2]
+		}
+		n.files[name], n.synced[name] = slices.Clone(p), true
+	}
+	return n
+}
+
+type crashFile struct {
+	d    *crashDir
+	name string
+}
+
+func (f *crashFile) Write(p []byte) (int, error) {
+	if err := f.d.op(); err != nil {
+		return 0, err
+	}
+	f.d.files[f.name] = append(f.d.files[f.name], p...)
+	return len(p), nil
+}
+
+func (f *crashFile) Sync() error {
+	if err := f.d.op(); err != nil {
+		return err
+	}
+	f.d.synced[f.name] = true
+	return nil
+}
+
+func (f *crashFile) Close() error { return nil }
+
+// Wherever a snapshot's write is cut off, a restart finds a state that is
+// right: the new snapshot whole, or the old one and the log.
+func TestSnapshotWriteIsCrashSafe(t *testing.T) {
+	l := newLog(t, psm.Config{})
+	l.append(psm.Client, data(0, 1, 0, 0, 1))
+	for failAt := 1; ; failAt++ {
+		d := newCrashDir()
+		old := psm.NewSnapshots(d, nil)
+		first := l.reopen(0, 1)
+		require.NoError(t, old.Write(first))
+		whole := newLog(t, psm.Config{})
+		whole.append(psm.Client, data(0, 1, 0, 0, 1))
+		whole.append(psm.Client, data(1, 2, 0, 0, 1))
+
+		d.failAt, d.ops = failAt, 0
+		err := old.Write(whole.state)
+		for _, namesKept := range []bool{false, true} {
+			again := d.crash(namesKept)
+			var logged bytes.Buffer
+			st := psm.NewSnapshots(again, slog.New(slog.NewTextHandler(&logged, nil)))
+			s := psm.New(psm.Config{})
+			require.NoError(t, s.Reload(st, psm.Reload{Target: 2, Replay: whole.replay}))
+			require.Equal(t, whole.state.SnapshotEntries(), s.SnapshotEntries())
+			require.Empty(t, logged.String(), "a snapshot under its own name is never damaged")
+			names, err2 := again.Names()
+			require.NoError(t, err2)
+			for _, n := range names {
+				_, ok := psm.ParseSnapshotName(n)
+				require.True(t, ok, "left behind: %s", n)
+			}
+			if err == nil {
+				require.Contains(t, names, psm.SnapshotName(2), "written means durable")
+			}
+		}
+		if err == nil {
+			require.Greater(t, failAt, 4)
+			return
+		}
+		require.ErrorIs(t, err, errCrash)
+	}
+}
+
+func TestDamagedSnapshotsAreSkipped(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":          func([]byte) []byte { return nil },
+		"cut":            func(p []byte) []byte { return p[:len(p)-1] },
+		"bit":            func(p []byte) []byte { p[20] ^= 1; return p },
+		"version":        func(p []byte) []byte { p[1] = 2; return p },
+		"trailing bytes": func(p []byte) []byte { return append(p, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var logged bytes.Buffer
+			dir := t.TempDir()
+			l := newLog(t, psm.Config{})
+			l.snapshots = psm.NewSnapshots(psm.OSDir(dir), slog.New(slog.NewTextHandler(&logged, nil)))
+			for i := range int32(4) {
+				l.append(psm.Client, data(int64(i), 1, 0, i, 1))
+				require.NoError(t, l.snapshots.Write(l.state))
+			}
+			for _, o := range []int64{3, 4} {
+				file := filepath.Join(dir, psm.SnapshotName(o))
+				p, err := os.ReadFile(file)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(file, damage(p), 0o600))
+			}
+			s := l.reopen(0, 4)
+			require.Equal(t, l.state.SnapshotEntries(), s.SnapshotEntries())
+			offsets, err := l.snapshots.Offsets()
+			require.NoError(t, err)
+			require.Equal(t, []int64{1, 2}, offsets)
+			require.Equal(t, 2, bytes.Count(logged.Bytes(), []byte("level=WARN")))
+		})
+	}
+}
+
+func TestReloadChoosesSnapshots(t *testing.T) {
+	l := newLog(t, psm.Config{})
+	for i := range int32(10) {
+		l.append(psm.Client, data(int64(i), int64(i), 0, 0, 1))
+		if i%2 == 1 {
+			require.NoError(t, l.snapshots.Write(l.state))
+		}
+	}
+	from := int64(-1)
+	replay := func(f, to int64, each func(*psm.Batch) error) error { from = f; return l.replay(f, to, each) }
+	s := psm.New(psm.Config{})
+	require.NoError(t, s.Reload(l.snapshots, psm.Reload{LogStart: 3, Target: 7, Replay: replay}))
+	require.Equal(t, int64(6), from)
+	require.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6}, ids(s))
+	offsets, err := l.snapshots.Offsets()
+	require.NoError(t, err)
+	require.Equal(t, []int64{4, 6}, offsets)
+
+	// A failing log leaves the state alone.
+	before := s.SnapshotEntries()
+	boom := errors.New("boom")
+	err = s.Reload(l.snapshots, psm.Reload{Target: 7, Replay: func(int64, int64, func(*psm.Batch) error) error { return boom }})
+	require.ErrorIs(t, err, boom)
+	require.Equal(t, before, s.SnapshotEntries())
+	require.Equal(t, int64(7), s.End())
+	require.ErrorIs(t, s.Reload(l.snapshots, psm.Reload{LogStart: 8, Target: 7}), psm.ErrOffsetOrder)
+
+	require.NoError(t, l.snapshots.DeleteBefore(6))
+	require.NoError(t, l.snapshots.DeleteAfter(5))
+	offsets, err = l.snapshots.Offsets()
+	require.NoError(t, err)
+	require.Empty(t, offsets)
+	s.TruncateFully(20)
+	require.Empty(t, s.Producers())
+	require.Equal(t, int64(20), s.End())
+}
+
+func TestSnapshotLeavesOutIdleProducers(t *testing.T) {
+	l := newLog(t, psm.Config{ExpirationMs: 100})
+	l.append(psm.Replication, data(0, 1, 0, 0, 1), txn(1, 2, 0, 0, 1), data(50, 3, 0, 0, 1))
+	require.NoError(t, l.snapshots.Write(l.state))
+	s := psm.New(psm.Config{ExpirationMs: 100})
+	require.NoError(t, s.Reload(l.snapshots, psm.Reload{Target: 51, NowMs: 1101, Replay: l.replay}))
+	require.Equal(t, []int64{2, 3}, ids(s))
+	first, ok := s.FirstUnstable()
+	require.True(t, ok)
+	require.Equal(t, int64(1), first)
+}
+
+func TestSnapshotNames(t *testing.T) {
+	require.Equal(t, "00000000000000000042.snapshot", psm.SnapshotName(42))
+	for name, want := range map[string]bool{
+		"00000000000000000042.snapshot": true, "42.snapshot": false, "00000000000000000042.log": false,
+		"99999999999999999999.snapshot": false, "0000000000000000004x.snapshot": false, "": false,
+		"00000000000000000042.snapshot.tmp": false, "-0000000000000000042.snapshot": false,
+	} {
+		_, ok := psm.ParseSnapshotName(name)
+		require.Equal(t, want, ok, name)
+	}
+}
+
+func TestTxnIndex(t *testing.T) {
+	entries := []psm.AbortedTxn{
+		{ProducerID: 1, FirstOffset: 0, LastOffset: 10, LSO: 4},
+		{ProducerID: 2, FirstOffset: 4, LastOffset: 12, LSO: 13},
+		{ProducerID: 3, FirstOffset: 20, LastOffset: 30, LSO: 25},
+		{ProducerID: 4, FirstOffset: 25, LastOffset: 40, LSO: 41},
+	}
+	var file []byte
+	for _, a := range entries {
+		file = a.Append(file)
+	}
+	require.Len(t, file, 4*psm.AbortedTxnSize)
+	got, err := psm.DecodeTxnIndex(file)
+	require.NoError(t, err)
+	require.Equal(t, entries, got)
+
+	torn, err := psm.DecodeTxnIndex(file[:len(file)-1])
+	require.ErrorIs(t, err, psm.ErrShort)
+	require.Equal(t, entries[:3], torn)
+	bad := slices.Clone(file)
+	bad[psm.AbortedTxnSize+1] = 9
+	torn, err = psm.DecodeTxnIndex(bad)
+	require.ErrorIs(t, err, psm.ErrCorrupt)
+	require.Equal(t, entries[:1], torn)
+
+	for _, c := range []struct {
+		from, to int64
+		want     []psm.AbortedTxn
+		done     bool
+	}{
+		{0, 13, entries[:2], true}, // the first's LSO lies below the second's data
+		{0, 4, entries[:1], true},
+		{11, 13, entries[1:2], true},
+		{13, 25, entries[2:3], true},
+		{13, 26, entries[2:4], true},
+		{31, 100, entries[3:], false},
+		{41, 100, nil, false},
+	} {
+		got, done := psm.CollectAborted(nil, entries, c.from, c.to)
+		require.Equal(t, c.want, got, "%+v", c)
+		require.Equal(t, c.done, done, "%+v", c)
+	}
+	for offset, n := range map[int64]int{0: 0, 10: 0, 11: 1, 12: 1, 13: 2, 30: 2, 40: 3, 41: 4, 99: 4} {
+		require.Len(t, psm.TruncateTxnIndex(entries, offset), n, "offset %d", offset)
+	}
+}
+
+// Many producers, in and out: the table against a map.
+func TestTableAgainstMap(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	s := psm.New(psm.Config{ExpirationMs: 1000})
+	want := map[int64]int64{} // id to timestamp
+	offset := int64(0)
+	for now := int64(0); now < 60_000; now++ {
+		pid := r.Int64N(1500)
+		if now > 30_000 {
+			pid *= 7919 << 20
+		}
+		b := data(offset, pid, 0, 0, 1)
+		b.MaxTimestamp = now
+		apply(t, s, psm.Replication, b)
+		offset++
+		want[pid] = now
+		if now%1777 == 0 {
+			s.Expire(now)
+			for id, ts := range want {
+				if now-ts >= 1000 {
+					delete(want, id)
+				}
+			}
+			got := map[int64]int64{}
+			for _, p := range s.Producers() {
+				got[p.ProducerID] = p.LastTimestamp
+			}
+			require.Equal(t, want, got)
+			for id := range want {
+				_, ok := s.Lookup(id)
+				require.True(t, ok)
+			}
+		}
+	}
+}
