@@ -204,6 +204,11 @@ func (t Txn) add(have identity, partitions []Partition, version int16, now int64
 	if err := t.owns(have); err != nil {
 		return refuse(err)
 	}
+	// A partition that owes the marker of an earlier transaction still has that
+	// one open: records of this one would join it.
+	if slices.ContainsFunc(t.Debts, func(d Debt) bool { return slices.Contains(partitions, d.Partition) }) {
+		return refuse(kerr.ConcurrentTransactions)
+	}
 	merged := slices.Concat(t.Partitions, partitions)
 	slices.SortFunc(merged, comparePartitions)
 	merged = slices.Compact(merged)

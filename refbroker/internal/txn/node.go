@@ -51,23 +51,11 @@ func (n node) Shards() int {
 }
 
 func (n node) Leads(shard int32) (epoch int32, leads bool) {
-	p := n.partition(Partition{TopicName, shard})
-	return leaderEpoch(p), p != nil && p.Leader == n.NodeID
-}
-
-func leaderEpoch(p *quorum.Partition) int32 {
-	if p == nil {
-		return -1
+	_, p, err := n.Quorum.Image().Partition(TopicName, shard)
+	if err != nil {
+		return -1, false
 	}
-	return p.LeaderEpoch
-}
-
-func (n node) partition(p Partition) *quorum.Partition {
-	t := n.Quorum.Image().Topics[p.Topic]
-	if t == nil || p.Index < 0 || int(p.Index) >= len(t.Partitions) {
-		return nil
-	}
-	return t.Partitions[p.Index]
+	return p.LeaderEpoch, p.Leader == n.NodeID
 }
 
 func (n node) Changed() <-chan struct{} { return n.Quorum.Changed() }
@@ -75,8 +63,8 @@ func (n node) Changed() <-chan struct{} { return n.Quorum.Changed() }
 func (n node) Open(shard int32) (Log, error) { return n.Replicas.Partition(TopicName, shard) }
 
 func (n node) Partition(p Partition) PartitionState {
-	q := n.partition(p)
-	if q == nil {
+	_, q, err := n.Quorum.Image().Partition(p.Topic, p.Index)
+	if err != nil {
 		return PartitionState{}
 	}
 	return PartitionState{

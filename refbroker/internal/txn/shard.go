@@ -157,7 +157,7 @@ func (s *shard) look(id string) (t Txn, ok, busy bool, err error) {
 		return Txn{}, false, false, err
 	}
 	e := s.txns[id]
-	if e == nil {
+	if e == nil || e.txn.ID == "" { // or its first record is not written yet
 		return Txn{}, false, false, nil
 	}
 	return e.txn, true, e.busy, nil
