@@ -120,7 +120,7 @@ func (s *State) add(p *pending, b *Batch) (Duplicate, error) {
 		return Duplicate{}, fmt.Errorf("batch at offsets %d to %d, log ends at %d: %w", b.BaseOffset, b.LastOffset, p.end, ErrOffsetOrder)
 	}
 	if b.LastOffset >= p.nextStop || b.Attributes.Control() {
-		return Duplicate{}, s.addSpecial(p, b)
+		return s.addSpecial(p, b)
 	}
 	p.end = b.LastOffset + 1
 	if b.ProducerID < 0 {
@@ -131,38 +131,34 @@ func (s *State) add(p *pending, b *Batch) (Duplicate, error) {
 
 // addSpecial takes control batches, and whatever lies at or beyond the next
 // stop's barrier.
-func (s *State) addSpecial(p *pending, b *Batch) (err error) {
+func (s *State) addSpecial(p *pending, b *Batch) (dup Duplicate, err error) {
 	own := b.IsBarrier() && (p.Origin == Coordinator || s.cfg.AnyBarrierExpires || owns(s.stops, b))
-	if p.Origin == Replication {
-		for p.nextStop < b.BaseOffset {
-			s.passStop(p)
-		}
+	for p.nextStop < b.BaseOffset {
+		s.passStop(p)
 	}
 	p.end = b.LastOffset + 1
 	switch {
 	case b.Attributes.Control() && p.Origin == Client:
-		return refuse(CodeInvalidRecord, b, "a client wrote a control batch")
+		return dup, refuse(CodeInvalidRecord, b, "a client wrote a control batch")
 	case own:
 		if p.open > 0 && p.Origin == Coordinator {
-			return refuse(CodeInvalidTxnState, b, fmt.Sprintf("a barrier over %d open transactions", p.open))
+			return dup, refuse(CodeInvalidTxnState, b, fmt.Sprintf("a barrier over %d open transactions", p.open))
 		}
 		s.barrier(p, b.BaseOffset)
 	case b.ProducerID < 0:
 	case !b.Attributes.Control():
-		_, err = s.addData(p, b)
+		dup, err = s.addData(p, b)
 	case b.Control.Type == ControlAbort || b.Control.Type == ControlCommit:
 		err = s.addMarker(p, b)
 	}
-	if p.Origin == Replication && !own {
-		// Not the barrier that belongs here: its effect holds all the same.
-		for p.nextStop < p.end {
-			s.passStop(p)
-		}
-	}
-	if own && p.nextStop < p.end {
+	if own {
 		p.nextStop = nextStop(s.stops, p.end)
 	}
-	return err
+	for p.nextStop < p.end {
+		// Not the barrier that belongs here: its effect holds all the same.
+		s.passStop(p)
+	}
+	return dup, err
 }
 
 // passStop gives a barrier that is no longer in the log its effect (BAR-8).

@@ -59,7 +59,7 @@ func try(s *psm.State, a psm.Append, batches ...*psm.Batch) ([]psm.Completed, ps
 	return append([]psm.Completed(nil), s.Commit()...), psm.Duplicate{}, nil
 }
 
-func apply(t testing.TB, s *psm.State, o psm.Origin, batches ...*psm.Batch) []psm.Completed {
+func apply(t tester, s *psm.State, o psm.Origin, batches ...*psm.Batch) []psm.Completed {
 	t.Helper()
 	c, dup, err := try(s, psm.Append{Origin: o}, batches...)
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func apply(t testing.TB, s *psm.State, o psm.Origin, batches ...*psm.Batch) []ps
 	return c
 }
 
-func requireDup(t testing.TB, s *psm.State, b *psm.Batch, base, last int64) {
+func requireDup(t tester, s *psm.State, b *psm.Batch, base, last int64) {
 	t.Helper()
 	before := s.SnapshotEntries()
 	end := s.End()
@@ -80,7 +80,7 @@ func requireDup(t testing.TB, s *psm.State, b *psm.Batch, base, last int64) {
 	require.Equal(t, before, s.SnapshotEntries())
 }
 
-func requireCode(t testing.TB, s *psm.State, a psm.Append, code int16, b *psm.Batch) {
+func requireCode(t tester, s *psm.State, a psm.Append, code int16, b *psm.Batch) {
 	t.Helper()
 	before, open := s.SnapshotEntries(), s.OpenTransactions()
 	_, dup, err := try(s, a, b)
@@ -503,4 +503,10 @@ func TestErrorsAreClear(t *testing.T) {
 	require.EqualError(t, err, "producer 7, batch at offset 3: sequence 9 follows 2 (error code 45)")
 	require.Equal(t, int16(0), psm.Code(nil))
 	require.Equal(t, psm.CodeUnknown, psm.Code(errors.New("other")))
+}
+
+// tester is testing's or rapid's.
+type tester interface {
+	require.TestingT
+	Helper()
 }

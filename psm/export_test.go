@@ -1,0 +1,31 @@
+package psm
+
+// Remembered is a batch that retries are recognised by.
+type Remembered struct {
+	First, Last         int32
+	BaseOffset, LastOff int64
+	Timestamp           int64
+}
+
+// RememberedOf gives the remembered batches of a producer, oldest first.
+func (s *State) RememberedOf(pid int64) []Remembered {
+	i := s.table.find(pid)
+	if i == none {
+		return nil
+	}
+	p := &s.table.at(i).producer
+	var out []Remembered
+	at := p.oldest()
+	for range p.n {
+		first := SubSequence(p.lastSeq[at], p.delta[at])
+		if p.lastSeq[at] < 0 { // a coordinator's data has none
+			first = -1
+		}
+		out = append(out, Remembered{
+			First: first, Last: p.lastSeq[at],
+			BaseOffset: p.at[at].last - int64(p.delta[at]), LastOff: p.at[at].last, Timestamp: p.at[at].ts,
+		})
+		at = (at + 1) % remembered
+	}
+	return out
+}
