@@ -47,11 +47,11 @@ type Hooks struct {
 	now   func() time.Time
 
 	// mu is never held while anything waits.
-	mu      sync.Mutex
-	armed   []Armed
-	held    []*heldPass
-	events  []Event
-	changed chan struct{} // closed at the next event
+	mu       sync.Mutex
+	armed    []Armed
+	held     []*heldPass
+	events   []Event
+	changed  chan struct{} // closed at the next event
 	watchers map[*Watcher]struct{}
 }
 

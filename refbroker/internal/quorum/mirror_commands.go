@@ -109,7 +109,11 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 		nt.Partitions = slices.Clone(t.Partitions)
 		for i, p := range t.Partitions {
 			q := *p
-			if q.Mirror.desire(c.Desired) {
+			changed, err := q.Mirror.desire(c.Desired)
+			if err != nil {
+				return nil, nil, fmt.Errorf("partition %s-%d: %w", name, i, err)
+			}
+			if changed {
 				q.PartitionEpoch++
 			}
 			nt.Partitions[i] = &q
@@ -121,27 +125,46 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 
 // desire moves a partition to the state from which its leader begins to do
 // what the operator asked for. The read-only window opens here, in the record
-// of the mirror start itself (RO-1).
-func (m *MirrorPartition) desire(want MirrorState) bool {
+// of the mirror start itself (RO-1). A log that was aligned since the last
+// stop holds the source's records: it is not the cluster's own again before a
+// stop, so its alignment outlives a pause or a failure.
+func (m *MirrorPartition) desire(want MirrorState) (changed bool, err error) {
 	before := m.State
 	switch want {
 	case Mirroring:
 		switch m.State {
-		case Unknown, Stopped, Failed:
-			m.State, m.Aligned, m.AlignedAt, m.Error, m.Attempts = LogTruncation, false, 0, "", 0
-		case Pausing, Paused:
-			m.State = LogTruncation
+		case Unknown, Stopped:
+			m.Aligned, m.AlignedAt = false, 0
+			err = m.become(LogTruncation)
+		case Failed, Pausing, Paused:
+			if m.State == Pausing {
+				m.State = Paused
+			}
+			if m.Aligned {
+				err = m.become(Mirroring)
+			} else {
+				err = m.become(LogTruncation)
+			}
+		case Stopping:
+			err = fmt.Errorf("%s: %w", m.State, ErrMirrorTopicNotStopped)
 		}
+		m.Error, m.Attempts = "", 0
 	case Paused:
-		if m.State != Stopping && m.State != Stopped && m.State != Paused {
-			m.State = Pausing
+		switch m.State {
+		case Stopping, Stopped, Unknown:
+			err = fmt.Errorf("%s: %w", m.State, ErrMirrorTopicBeingStopped)
+		case Paused:
+		default:
+			err = m.become(Pausing)
 		}
 	case Stopped:
 		if m.State != Stopped && m.State != Unknown {
-			m.State = Stopping
+			err = m.become(Stopping)
 		}
+	default:
+		err = fmt.Errorf("desired mirror state %s: %w", want, kerr.InvalidRequest)
 	}
-	return m.State != before
+	return m.State != before, err
 }
 
 // SetMirrorState records a partition's step from one state to the next. It is
@@ -166,10 +189,13 @@ func (c SetMirrorState) apply(img *Image) (*Image, any, error) {
 			return err
 		}
 		if p.Mirror.State != c.From {
-			return fmt.Errorf("mirror state %d, not %d: %w", p.Mirror.State, c.From, kerr.InvalidUpdateVersion)
+			return fmt.Errorf("mirror state %s, not %s: %w", p.Mirror.State, c.From, kerr.InvalidUpdateVersion)
 		}
-		p.Mirror.State, p.Mirror.Error, p.Mirror.Attempts = c.To, c.Error, c.Attempts
-		return nil
+		if c.To == Stopped {
+			return fmt.Errorf("%s without the end of a stop: %w", c.To, kerr.InvalidUpdateVersion)
+		}
+		p.Mirror.Error, p.Mirror.Attempts = c.Error, c.Attempts
+		return p.Mirror.become(c.To)
 	})
 	return next, p, err
 }
@@ -182,7 +208,8 @@ type AlignMirror struct {
 	Partition   int32  `json:"partition"`
 	LeaderEpoch int32  `json:"leaderEpoch"`
 	Target      int64  `json:"target"`
-	// LogEpoch is the latest leader epoch in the log, -1 in an empty one.
+	// LogEpoch is the latest leader epoch in the log or, if that is higher, the
+	// source's; -1 for none.
 	LogEpoch int32 `json:"logEpoch"`
 }
 
@@ -194,8 +221,17 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
 			return err
 		}
+		m := &p.Mirror
+		if m.State != LogTruncation && m.State != Mirroring {
+			return fmt.Errorf("alignment in mirror state %s: %w", m.State, kerr.InvalidUpdateVersion)
+		}
+		if m.Aligned {
+			// The source itself truncated below what was mirrored of it.
+			m.AlignedAt = min(m.AlignedAt, c.Target)
+		} else {
+			m.Aligned, m.AlignedAt = true, c.Target
+		}
 		p.LeaderEpoch = max(p.LeaderEpoch, c.LogEpoch) + 1
-		p.Mirror.Aligned, p.Mirror.AlignedAt = true, c.Target
 		p.Mirror.Stops = slices.DeleteFunc(slices.Clone(p.Mirror.Stops), func(s psm.Stop) bool { return s.L >= c.Target })
 		return nil
 	})
@@ -230,7 +266,10 @@ func (c CutForStop) apply(img *Image) (*Image, any, error) {
 		}
 		m := &p.Mirror
 		if m.State != Stopping {
-			return fmt.Errorf("cut for a stop in mirror state %d: %w", m.State, kerr.InvalidUpdateVersion)
+			return fmt.Errorf("cut for a stop in mirror state %s: %w", m.State, kerr.InvalidUpdateVersion)
+		}
+		if !m.Aligned {
+			return fmt.Errorf("cut for a stop on a log that was never aligned: %w", kerr.InvalidUpdateVersion)
 		}
 		if m.Current != nil {
 			return fmt.Errorf("cut for a stop at %d: one at %d was made already: %w", c.L, m.Current.L, kerr.InvalidUpdateVersion)
@@ -263,7 +302,10 @@ func (c FinishStop) apply(img *Image) (*Image, any, error) {
 			return err
 		}
 		if p.Mirror.State != Stopping {
-			return fmt.Errorf("end of a stop in mirror state %d: %w", p.Mirror.State, kerr.InvalidUpdateVersion)
+			return fmt.Errorf("end of a stop in mirror state %s: %w", p.Mirror.State, kerr.InvalidUpdateVersion)
+		}
+		if p.Mirror.Aligned && p.Mirror.Current == nil {
+			return fmt.Errorf("end of a stop that cut nothing, on a log that was aligned: %w", kerr.InvalidUpdateVersion)
 		}
 		p.Mirror.State, p.Mirror.Current, p.Mirror.Error, p.Mirror.Attempts = Stopped, nil, "", 0
 		return nil

@@ -1,0 +1,154 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/psm"
+)
+
+// mirrored is an image with one mirrored partition t-0 in the state.
+func mirrored(state MirrorState, aligned bool) *Image {
+	img := NewImage("dddddddddddddddddddddd")
+	img.Brokers[1] = &Broker{ID: 1}
+	img.Mirrors["m"] = &Mirror{Name: "m", SourceClusterID: "ssssssssssssssssssssss"}
+	p := &Partition{Replicas: []int32{1}, ISR: []int32{1}, Leader: 1, LeaderEpoch: 4, Mirror: MirrorPartition{State: state, Aligned: aligned}}
+	if aligned {
+		p.Mirror.AlignedAt = 5
+	}
+	img.Topics["t"] = &Topic{Name: "t", ID: [16]byte{1}, Mirror: "m", Desired: Mirroring, Partitions: []*Partition{p}}
+	return img
+}
+
+// Every state meets every event: the state that follows, or "" for a refusal.
+func TestStatesAndEvents(t *testing.T) {
+	events := []struct {
+		name  string
+		event func(from MirrorState) Command
+	}{
+		{"start", func(MirrorState) Command {
+			return SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Mirroring}
+		}},
+		{"pause", func(MirrorState) Command {
+			return SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Paused}
+		}},
+		{"stop", func(MirrorState) Command {
+			return SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Stopped}
+		}},
+		{"mirroring", func(from MirrorState) Command {
+			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: Mirroring}
+		}},
+		{"fence", func(from MirrorState) Command {
+			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: EpochFencing}
+		}},
+		{"paused", func(from MirrorState) Command {
+			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: Paused}
+		}},
+		{"fail", func(from MirrorState) Command {
+			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: Failed, Error: "why"}
+		}},
+		{"stopped by state", func(from MirrorState) Command {
+			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: Stopped}
+		}},
+		{"align", func(MirrorState) Command { return AlignMirror{Topic: "t", LeaderEpoch: 4, Target: 3, LogEpoch: 9} }},
+		{"cut", func(MirrorState) Command { return CutForStop{Topic: "t", LeaderEpoch: 4, L: 7, LogEpoch: 9} }},
+		{"finish", func(MirrorState) Command { return FinishStop{Topic: "t", LeaderEpoch: 4} }},
+	}
+	const (
+		un, tr, fe, mi, pg, pd, sg, sd, fa, no = "UNKNOWN", "LOG_TRUNCATION", "EPOCH_FENCING", "MIRRORING", "PAUSING", "PAUSED", "STOPPING", "STOPPED", "FAILED", ""
+	)
+	table := []struct {
+		state   MirrorState
+		aligned bool
+		next    []string // by event
+	}{
+		//                       start pause stop mirroring fence paused fail stopped align cut finish
+		{Unknown, false, []string{tr, no, un, no, no, no, no, no, no, no, no}},
+		{LogTruncation, false, []string{tr, pg, sg, mi, no, no, fa, no, tr, no, no}},
+		{LogTruncation, true, []string{tr, pg, sg, mi, no, no, fa, no, tr, no, no}},
+		{EpochFencing, true, []string{fe, pg, sg, mi, fe, no, fa, no, no, no, no}},
+		{Mirroring, true, []string{mi, pg, sg, mi, fe, no, fa, no, mi, no, no}},
+		{Pausing, false, []string{tr, pg, sg, no, no, pd, fa, no, no, no, no}},
+		{Pausing, true, []string{mi, pg, sg, no, no, pd, fa, no, no, no, no}},
+		{Paused, false, []string{tr, pd, sg, mi, no, pd, fa, no, no, no, no}},
+		{Paused, true, []string{mi, pd, sg, mi, no, pd, fa, no, no, no, no}},
+		{Stopping, false, []string{no, no, sg, no, no, no, no, no, no, no, sd}},
+		{Stopping, true, []string{no, no, sg, no, no, no, no, no, no, sg, no}},
+		{Stopped, true, []string{tr, no, sd, no, no, no, no, no, no, no, no}},
+		{Failed, false, []string{tr, pg, sg, mi, no, no, fa, no, no, no, no}},
+		{Failed, true, []string{mi, pg, sg, mi, no, no, fa, no, no, no, no}},
+	}
+	for _, row := range table {
+		for i, e := range events {
+			t.Run(fmt.Sprintf("%s aligned=%v %s", row.state, row.aligned, e.name), func(t *testing.T) {
+				img := mirrored(row.state, row.aligned)
+				next, _, err := e.event(row.state).apply(img)
+				require.Equal(t, row.state, img.Topics["t"].Partitions[0].Mirror.State, "the old image changed")
+				if row.next[i] == no {
+					require.Error(t, err)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, row.next[i], next.Topics["t"].Partitions[0].Mirror.State.String())
+			})
+		}
+	}
+	for _, s := range MirrorStates() {
+		require.True(t, slices.ContainsFunc(table, func(r struct {
+			state   MirrorState
+			aligned bool
+			next    []string
+		},
+		) bool {
+			return r.state == s
+		}), "no row for %s", s)
+	}
+}
+
+func apply(t *testing.T, img *Image, c Command) *Image {
+	t.Helper()
+	next, _, err := c.apply(img)
+	require.NoError(t, err)
+	return next
+}
+
+func part(img *Image) *Partition { return img.Topics["t"].Partitions[0] }
+
+func TestAStopIsOneRecordWithAnEpochAboveTheLog(t *testing.T) {
+	img := mirrored(Mirroring, true)
+	p := *part(img)
+	p.Mirror.Stops = []psm.Stop{{L: 3, BarrierOffset: 3, Epoch: 1}, {L: 7, BarrierOffset: 7, Epoch: 2}}
+	img.Topics["t"].Partitions[0] = &p
+	img = apply(t, img, SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Stopped})
+	cut := CutForStop{Topic: "t", LeaderEpoch: 4, L: 7, LogEpoch: 9, LastMirroredOffset: 6, LastMirroredEpoch: 8, SourceClusterID: "s"}
+	img = apply(t, img, cut)
+	require.EqualValues(t, 10, part(img).LeaderEpoch)
+	require.Equal(t, &StopRecord{L: 7, Epoch: 10, SourceClusterID: "s"}, part(img).Mirror.Current)
+	require.Equal(t, []psm.Stop{{L: 3, BarrierOffset: 3, Epoch: 1}, {L: 7, BarrierOffset: 7, Epoch: 10, SourceClusterID: "s"}}, part(img).Mirror.Stops)
+	for _, epoch := range []int32{4, 10} { // the retry of a request, and of a new leader
+		cut.LeaderEpoch = epoch
+		_, _, err := cut.apply(img)
+		require.Error(t, err)
+	}
+	img = apply(t, img, FinishStop{Topic: "t", LeaderEpoch: 10})
+	require.Nil(t, part(img).Mirror.Current)
+	require.True(t, part(img).Mirror.State.Writable())
+	require.EqualValues(t, 6, part(img).Mirror.LastMirroredOffset)
+
+	img = apply(t, img, SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Mirroring})
+	require.False(t, part(img).Mirror.Aligned)
+	img = apply(t, img, AlignMirror{Topic: "t", LeaderEpoch: 10, Target: 7, LogEpoch: 10})
+	require.EqualValues(t, 11, part(img).LeaderEpoch)
+	require.Equal(t, []psm.Stop{{L: 3, BarrierOffset: 3, Epoch: 1}}, part(img).Mirror.Stops, "the barrier at 7 is cut away")
+}
+
+func TestADivergenceLowersTheAlignmentOnly(t *testing.T) {
+	img := mirrored(Mirroring, true)
+	img = apply(t, img, AlignMirror{Topic: "t", LeaderEpoch: 4, Target: 8, LogEpoch: 2})
+	require.EqualValues(t, 5, part(img).Mirror.AlignedAt)
+	img = apply(t, img, AlignMirror{Topic: "t", LeaderEpoch: 5, Target: 2, LogEpoch: 2})
+	require.EqualValues(t, 2, part(img).Mirror.AlignedAt)
+}
