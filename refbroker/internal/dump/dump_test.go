@@ -1,0 +1,171 @@
+package dump
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/afero"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/psm"
+)
+
+// segments are real ones, with what the dump tool of the build that wrote them
+// printed.
+const segments = "../../../psm/testdata/kip1279-segments"
+
+func TestRealSegmentsPrintAsTheirOwnDumpToolDid(t *testing.T) {
+	golden, err := filepath.Glob(segments + "/*/*/dump-log.txt")
+	require.NoError(t, err)
+	require.Len(t, golden, 4)
+	for _, g := range golden {
+		t.Run(strings.TrimPrefix(filepath.Dir(g), segments+"/"), func(t *testing.T) {
+			want, err := os.ReadFile(g)
+			require.NoError(t, err)
+			cluster := filepath.Dir(filepath.Dir(g))
+			path := filepath.Join(filepath.Base(filepath.Dir(g)), "00000000000000000000.log")
+			var got bytes.Buffer
+			require.NoError(t, File(&got, afero.NewBasePathFs(afero.NewOsFs(), cluster), path, Options{Data: true}))
+			require.Equal(t, string(want), got.String())
+		})
+	}
+}
+
+func TestWithoutDeepIterationOnlyBatches(t *testing.T) {
+	segment := readSegment(t)
+	var deep, shallow bytes.Buffer
+	require.NoError(t, Log(&deep, bytes.NewReader(segment), 0, Options{Data: true}))
+	require.NoError(t, Log(&shallow, bytes.NewReader(segment), 0, Options{}))
+	var want []string
+	for line := range strings.Lines(deep.String()) {
+		if !strings.HasPrefix(line, "|") {
+			want = append(want, line)
+		}
+	}
+	require.Equal(t, strings.Join(want, ""), shallow.String())
+}
+
+func TestDamageIsNamedAfterWhatIsWhole(t *testing.T) {
+	segment := readSegment(t)
+	var whole bytes.Buffer
+	require.NoError(t, Log(&whole, bytes.NewReader(segment), 0, Options{Data: true}))
+	last := lastBatch(t, segment)
+	flipped := bytes.Clone(segment)
+	flipped[last+psm.HeaderSize+8]++
+	negative := bytes.Clone(segment)
+	binary.BigEndian.PutUint32(negative[last+8:], 1<<31)
+
+	for name, c := range map[string]struct {
+		segment []byte
+		err     string
+	}{
+		"torn in the length": {segment[:last+9], "too few for a batch"},
+		"torn in a batch":    {segment[:len(segment)-1], "only 97 are left"},
+		"senseless length":   {negative, "a batch of -2147483636 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			err := Log(&got, bytes.NewReader(c.segment), 0, Options{Data: true})
+			require.ErrorIs(t, err, ErrDamaged)
+			require.ErrorContains(t, err, c.err)
+			require.True(t, strings.HasPrefix(whole.String(), got.String()), got.String())
+		})
+	}
+	t.Run("a changed byte", func(t *testing.T) {
+		var got bytes.Buffer
+		require.NoError(t, Log(&got, bytes.NewReader(flipped), 0, Options{}))
+		require.Contains(t, got.String(), "isvalid: false")
+		require.NotContains(t, whole.String(), "isvalid: false")
+	})
+	t.Run("a preallocated tail is no damage", func(t *testing.T) {
+		var got bytes.Buffer
+		require.NoError(t, Log(&got, bytes.NewReader(append(bytes.Clone(segment), make([]byte, 4096)...)), 0, Options{Data: true}))
+		require.Equal(t, whole.String(), got.String())
+	})
+}
+
+func TestCompressedRecordsHeadersAndWrappingSequences(t *testing.T) {
+	records := []byte{}
+	for i := range int32(3) {
+		r := kmsg.Record{OffsetDelta: i, TimestampDelta64: int64(i), Key: []byte("k"), Value: []byte{'v', byte('0' + i)}, Headers: []kmsg.Header{{Key: "a"}, {Key: "b"}}}
+		r.Length = int32(len(r.AppendTo(nil)) - 1)
+		records = r.AppendTo(records)
+	}
+	compressor, err := kgo.DefaultCompressor(kgo.ZstdCompression())
+	require.NoError(t, err)
+	compressed, codec := compressor.Compress(new(bytes.Buffer), records)
+	require.EqualValues(t, 4, codec)
+	b := kmsg.RecordBatch{
+		FirstOffset: 7, Magic: 2, Attributes: 4 | logAppendTimeBit, LastOffsetDelta: 2, FirstTimestamp: 1000, MaxTimestamp: 5000,
+		ProducerID: 9, ProducerEpoch: 1, FirstSequence: 2147483646, NumRecords: 3, Records: compressed,
+	}
+	b.Length = int32(len(b.AppendTo(nil)) - lengthEnd)
+	var got bytes.Buffer
+	require.NoError(t, Log(&got, bytes.NewReader(b.AppendTo(nil)), 7, Options{Data: true}))
+	require.Contains(t, got.String(), "baseSequence: 2147483646 lastSequence: 0 ")
+	require.Contains(t, got.String(), "LogAppendTime: 5000 ")
+	require.Contains(t, got.String(), "compresscodec: zstd ")
+	require.Contains(t, got.String(), "| offset: 9 LogAppendTime: 5000 keySize: 1 valueSize: 2 sequence: 0 headerKeys: [a,b] key: k payload: v2\n")
+}
+
+func TestSnapshotAndTransactionIndex(t *testing.T) {
+	fs := afero.NewBasePathFs(afero.NewOsFs(), segments+"/B")
+	var got bytes.Buffer
+	require.NoError(t, File(&got, fs, "t2-0/00000000000000000022.snapshot", Options{}))
+	require.Contains(t, got.String(), "producerId: 4 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty "+
+		"lastTimestamp: 1795969348367 firstSequence: 1 lastSequence: 1 lastOffset: 18 offsetDelta: 0 timestamp: 1795969348367\n")
+	got.Reset()
+	require.NoError(t, File(&got, fs, "t2-0/00000000000000000000.txnindex", Options{}))
+	require.Contains(t, got.String(), "version: 0 producerId: 3 firstOffset: 4 lastOffset: 6 lastStableOffset: 7\n")
+}
+
+func TestFilesThatAreNone(t *testing.T) {
+	fs := afero.NewMemMapFs()
+	require.NoError(t, afero.WriteFile(fs, "/d/00000000000000000005.snapshot", []byte("nonsense"), 0o600))
+	for path, want := range map[string]string{
+		"/d/00000000000000000000.log":      "00000000000000000000.log",
+		"/d/notes.log":                     "does not begin with an offset",
+		"/d/00000000000000000000.index":    "reads .log, .snapshot and .txnindex",
+		"/d/00000000000000000005.snapshot": "/d/00000000000000000005.snapshot: damaged",
+	} {
+		require.ErrorContains(t, File(new(bytes.Buffer), fs, path, Options{}), want)
+	}
+}
+
+func FuzzLog(f *testing.F) {
+	segment, err := os.ReadFile(segments + "/A/t2-0/00000000000000000000.log")
+	require.NoError(f, err)
+	f.Add(segment)
+	f.Add(segment[:500])
+	f.Fuzz(func(_ *testing.T, raw []byte) {
+		if len(raw) > lengthEnd { // whatever it is, no panic and no giant batch
+			_ = Log(new(bytes.Buffer), bytes.NewReader(raw), 0, Options{Data: true})
+		}
+	})
+}
+
+func readSegment(t *testing.T) []byte {
+	t.Helper()
+	segment, err := os.ReadFile(segments + "/A/t2-0/00000000000000000000.log")
+	require.NoError(t, err)
+	return segment
+}
+
+// lastBatch is the position of a segment's last batch.
+func lastBatch(t *testing.T, segment []byte) int {
+	t.Helper()
+	last := 0
+	for at := 0; at < len(segment); {
+		b, err := psm.DecodeHeader(segment[at:])
+		require.NoError(t, err)
+		last = at
+		at += b.Size
+	}
+	return last
+}
