@@ -1,0 +1,266 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"watershed.example/suite/history"
+	"watershed.example/suite/wirelog"
+)
+
+// barriers returns the indexes of a log's own barriers.
+func (s *side) barriers() []int {
+	var all []int
+	for i := range s.entries {
+		if s.entries[i].origin == ownBarrier {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// eachBarrier calls f for every own barrier of every replica, and notes on r
+// when there is none at all.
+func (j *judge) eachBarrier(r *ruling, f func(p *part, s *side, i int)) {
+	j.needStop(r)
+	n := 0
+	for _, p := range j.parts() {
+		for _, s := range p.dests {
+			for _, i := range s.barriers() {
+				n++
+				f(p, s, i)
+			}
+		}
+	}
+	r.need(n > 0, "no log holds a barrier to look at (see BAR-1)")
+	r.saw("%d barriers", n)
+}
+
+// bar1 holds that each partition has exactly one own barrier for each stop.
+func (j *judge) bar1(r *ruling) {
+	j.needStop(r)
+	empty := 0
+	for _, p := range j.parts() {
+		want := max(p.Stops, 1)
+		if p.stopped == never {
+			continue
+		}
+		for _, s := range p.dests {
+			got := s.barriers()
+			switch {
+			case len(got) < want:
+				r.findings = append(r.findings, j.finding(s, MissingBarrier, -1, s.cut,
+					fmt.Sprintf("%d MIRROR_PID_RESET of its own at or after offset %d", want, s.cut), fmt.Sprintf("%d", len(got))))
+			case len(got) > want:
+				r.findings = append(r.findings, j.at(s, ExtraBarrier, got[want],
+					fmt.Sprintf("%d MIRROR_PID_RESET of its own", want), fmt.Sprintf("%d", len(got))))
+			}
+		}
+		if slices.Contains(j.run.Topic(p.topic).Empty, p.index) && p.lead != nil && p.lead.cut == 0 {
+			empty++
+		}
+	}
+	r.need(empty > 0, "no partition was empty when it was stopped")
+	r.saw("one barrier for each stop in %d partitions, %d of them empty", len(j.parts()), empty)
+}
+
+// bar2 holds that each own barrier is encoded as it has to be.
+func (j *judge) bar2(r *ruling) {
+	j.eachBarrier(r, func(_ *part, s *side, i int) {
+		for _, flaw := range encodingFlaws(&s.entries[i]) {
+			r.findings = append(r.findings, j.at(s, BadEncoding, i, flaw[0], flaw[1]))
+		}
+	})
+}
+
+// encodingFlaws compares a barrier with its format; each flaw is what is
+// expected and what is there.
+func encodingFlaws(e *entry) (flaws [][2]string) {
+	flaw := func(ok bool, expected, got string, args ...any) {
+		if !ok {
+			flaws = append(flaws, [2]string{expected, fmt.Sprintf(got, args...)})
+		}
+	}
+	const logAppendTime = 0x08
+	flaw(e.CRCValid, "a sound checksum", "checksum %08x that does not fit the bytes", e.CRC)
+	flaw(e.Attributes&^logAppendTime == 0x20, "attributes 0x20: a control batch, not transactional, not compressed", "attributes %#x", uint16(e.Attributes))
+	flaw(e.ProducerID == -1 && e.ProducerEpoch == -1 && e.BaseSequence == -1, "producer id, epoch and base sequence -1",
+		"producer id %d, epoch %d, base sequence %d", e.ProducerID, e.ProducerEpoch, e.BaseSequence)
+	flaw(e.Count == 1 && e.LastOffsetDelta == 0, "one record", "%d records, last offset delta %d", e.Count, e.LastOffsetDelta)
+	if e.bad != nil {
+		flaw(false, "a MirrorPidResetRecord that can be read", "%v", e.bad)
+		return flaws
+	}
+	c := e.control
+	flaw(c.KeyVersion == 0 && c.Type == wirelog.MirrorPIDReset && c.KeyRest == 0, "a key of version 0 and type 7, 4 bytes",
+		"version %d, type %d, %d bytes more", c.KeyVersion, c.Type, c.KeyRest)
+	flaw(c.ValueVersion == 0, "MirrorPidResetRecord version 0", "version %d", c.ValueVersion)
+	return flaws
+}
+
+// bar3 holds that the barrier lies at L, with only the source's bytes below and
+// nothing of that source above. Batches of the destination's clients between L
+// and the barrier are RO-5's.
+func (j *judge) bar3(r *ruling) {
+	mirrored := 0
+	if j.run.Profile != ProfileV42 {
+		r.need(false, "the place of the barrier is judged for profile %s only", ProfileV42)
+	}
+	j.eachBarrier(r, func(p *part, s *side, i int) {
+		e := &s.entries[i]
+		if i != s.barrier {
+			return // a second one is BAR-1's
+		}
+		if p.reportedL >= 0 && p.reportedL != e.BaseOffset && s.cut != p.reportedL {
+			r.findings = append(r.findings, j.at(s, MisplacedBarrier, i,
+				fmt.Sprintf("the barrier at L, which the destination reported as %d", p.reportedL), fmt.Sprintf("offset %d", e.BaseOffset)))
+		}
+		if p.reportedBarrier >= 0 && p.reportedBarrier != e.BaseOffset {
+			r.findings = append(r.findings, j.at(s, MisplacedBarrier, i,
+				fmt.Sprintf("the barrier where the destination reported it, at %d", p.reportedBarrier), fmt.Sprintf("offset %d", e.BaseOffset)))
+		}
+		for k := range s.entries[:i] {
+			b := &s.entries[k]
+			if b.origin == unknownWriter || b.origin == local && b.IsControl() {
+				r.findings = append(r.findings, j.at(s, ForeignBatch, k, "only the source's bytes below the barrier", b.describe()))
+			}
+			mirrored++
+		}
+		for k := i + 1; k < len(s.entries); k++ {
+			if b := &s.entries[k]; b.origin.mirrored() {
+				r.findings = append(r.findings, j.at(s, LateBytes, k,
+					fmt.Sprintf("nothing of cluster %s after the barrier at %d", p.Source, e.BaseOffset), b.describe()))
+			}
+		}
+	})
+	r.need(mirrored > 0, "no barrier has a mirrored batch below it")
+}
+
+// bar4 holds that each own barrier names the cluster that was mirrored.
+func (j *judge) bar4(r *ruling) {
+	j.eachBarrier(r, func(p *part, s *side, i int) {
+		c := s.entries[i].control
+		if c == nil || s.entries[i].bad != nil {
+			return // BAR-2 says so
+		}
+		if c.SourceClusterID != p.src.ID {
+			r.findings = append(r.findings, j.at(s, WrongSource, i,
+				fmt.Sprintf("source cluster id %q, which is cluster %s", p.src.ID, p.Source), fmt.Sprintf("%q", c.SourceClusterID)))
+		}
+	})
+}
+
+// Bounds for a reader that asks again and again at a control record.
+const (
+	busyFetches   = 1000
+	busyPerSecond = 500
+)
+
+// bar6 holds that no reader sees the barrier, and that none sticks to it.
+func (j *judge) bar6(r *ruling) {
+	j.needStop(r)
+	crossed := map[history.Isolation]int{}
+	last := map[history.Isolation]int{}
+	barriers := 0
+	for _, p := range j.parts() {
+		if p.lead == nil || p.lead.barrier < 0 {
+			continue
+		}
+		barriers++
+		j.readersAt(r, p, crossed, last)
+	}
+	r.need(barriers > 0, "no log holds a barrier to look at (see BAR-1)")
+	for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
+		r.need(crossed[level] > 0, "no %s reader crossed a barrier", level)
+		r.need(last[level] > 0, "no %s reader stood where a barrier was the last batch", level)
+	}
+	r.saw("barriers crossed by %d read_committed and %d read_uncommitted readers", crossed[history.ReadCommitted], crossed[history.ReadUncommitted])
+}
+
+func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolation]int) {
+	barrier := p.lead.barrierOffset()
+	firstLocal := j.firstLocalWrite(p)
+	lastRead := map[string]int64{} // reader → time of its last record
+	past := map[string]bool{}      // reader has seen a record after the barrier
+	final := map[string]*history.Reader{}
+	for n := range j.ev.Events {
+		e := &j.ev.Events[n]
+		switch {
+		case e.Read != nil && e.Read.Cluster == p.Destination && e.Read.Topic == p.topic && e.Read.Partition == p.index:
+			lastRead[e.Read.Reader] = e.At
+			if e.Read.Offset > barrier && e.Seq > p.stopRequested {
+				past[e.Read.Reader] = true
+			}
+			k := p.lead.at(e.Read.Offset)
+			if k < 0 || !p.lead.entries[k].IsControl() || p.sourceHad(e.Read) {
+				continue
+			}
+			r.findings = append(r.findings, j.told(p, VisibleBarrier, e.Read.Offset, "no control record to reach an application",
+				fmt.Sprintf("reader %s (%s) got one: key %x value %x", e.Read.Reader, e.Read.Isolation, e.Read.Key, e.Read.Value)))
+		case e.Reader != nil && e.Reader.Cluster == p.Destination && e.Reader.Topic == p.topic && e.Reader.Partition == p.index && e.Seq > p.stopped:
+			if e.Seq < firstLocal && e.Reader.Start <= barrier {
+				last[e.Reader.Isolation]++
+			}
+			if since, ok := lastRead[e.Reader.Reader]; ok && e.Reader.IdleFetches > busyFetches &&
+				float64(e.Reader.IdleFetches) > busyPerSecond*float64(e.At-since)/1e9 {
+				r.findings = append(r.findings, j.told(p, StuckReader, e.Reader.Position, "a quiet wait for the next record",
+					fmt.Sprintf("reader %s asked %d times within %d ms", e.Reader.Reader, e.Reader.IdleFetches, (e.At-since)/1e6)))
+			}
+			if e.Reader.Final {
+				final[e.Reader.Reader] = e.Reader
+			}
+		}
+	}
+	for name, f := range final {
+		if past[name] && f.Start <= barrier {
+			crossed[f.Isolation]++
+		}
+		if next := p.lead.nextVisible(barrier+1, f.Isolation); p.settled != never && f.Start <= barrier && f.Position <= barrier+1 && next >= 0 && !past[name] {
+			r.findings = append(r.findings, j.told(p, StuckReader, f.Position, fmt.Sprintf("reader %s to go on to the record at %d", name, next),
+				fmt.Sprintf("it stands at %d", f.Position)))
+		}
+	}
+}
+
+// firstLocalWrite is when the first write of a client of the destination began
+// after the partition was STOPPED.
+func (j *judge) firstLocalWrite(p *part) int64 {
+	for _, o := range j.order {
+		if o.at(p) && (o.began > p.stopped || o.result.Outcome == history.OK) {
+			return o.began
+		}
+	}
+	return never
+}
+
+// sourceHad says whether a reader saw what the source holds at that offset: a
+// read from before the truncation.
+func (p *part) sourceHad(read *history.Observed) bool {
+	if p.source == nil || read.Tag == "" {
+		return false
+	}
+	for _, at := range p.source.byTag[read.Tag] {
+		if at.offset == read.Offset {
+			return true
+		}
+	}
+	return false
+}
+
+// nextVisible is the offset of the first record at or above offset that a
+// reader is to see, -1 when there is none.
+func (s *side) nextVisible(offset int64, level history.Isolation) int64 {
+	stable := s.stableOffset(end(s.Replica))
+	for i := range s.entries {
+		for k := range s.entries[i].records {
+			rec := &s.entries[i].records[k]
+			if rec.offset < offset {
+				continue
+			}
+			if level == history.ReadUncommitted || rec.visible() && rec.offset < stable {
+				return rec.offset
+			}
+		}
+	}
+	return -1
+}

@@ -1,0 +1,234 @@
+package check
+
+import (
+	"math"
+
+	"watershed.example/suite/history"
+)
+
+// never is a place in the history after all events.
+const never int64 = math.MaxInt64
+
+// judge is what the checks share: the run's moments, and each mirrored
+// partition with its logs taken apart by provenance.
+type judge struct {
+	ev    *Evidence
+	run   *Run
+	edges []*edge
+	ops   map[int64]*operation // produce operations by number
+	order []*operation         // the same, in the order in which they began
+}
+
+// edge is one mirror with its stop. Moments are numbers of events
+// (history.Event.Seq), whose order is the order in which the runner saw things;
+// never where it did not happen.
+type edge struct {
+	Edge
+	src, dst *Cluster
+	parts    []*part
+
+	mirroring     int64 // every partition was seen MIRRORING
+	stopRequested int64
+	stopped       int64 // every partition was seen STOPPED
+	settled       int64
+	stopAt        int64 // time of the request, nanoseconds since 1970
+	stoppedAt     int64
+}
+
+// part is one mirrored partition.
+type part struct {
+	*edge
+	topic  string
+	index  int32
+	source *side   // the source's longest replica; nil when its log is not there
+	dests  []*side // every replica of the destination
+	lead   *side   // the destination's longest replica; nil when there is none
+
+	reportedL       int64 // what the destination said, -1 unknown
+	reportedBarrier int64
+	mirroring       int64 // when the partition was first seen MIRRORING
+	stopped         int64 // when it was first seen STOPPED after the request
+	maxEndSeen      int64 // the highest log end the destination showed before the stop
+}
+
+func (p *part) place() string { return history.Place(p.topic, p.index) }
+
+// operation is one produce: what was sent, and what came back.
+type operation struct {
+	sent         *history.Produce
+	began, ended int64 // event numbers; ended is never without an answer
+	endedAt      int64
+	result       history.Result
+	offset       int64
+}
+
+func (o *operation) at(p *part) bool {
+	return o.sent.Cluster == p.dst.Name && o.sent.Topic == p.topic && o.sent.Partition == p.index
+}
+
+func newJudge(ev *Evidence) *judge {
+	j := &judge{ev: ev, run: &ev.Run, ops: map[int64]*operation{}}
+	for i := range ev.Run.Edges {
+		e := ev.Run.Edges[i]
+		j.edges = append(j.edges, &edge{
+			Edge: e, src: ev.Run.Cluster(e.Source), dst: ev.Run.Cluster(e.Destination),
+			mirroring: never, stopRequested: never, stopped: never, settled: never,
+		})
+	}
+	for i := range ev.Events {
+		j.event(&ev.Events[i])
+	}
+	for _, e := range j.edges {
+		for _, name := range e.Topics {
+			topic := ev.Run.Topic(name)
+			for p := range topic.Partitions {
+				e.parts = append(e.parts, j.newPart(e, name, p))
+			}
+		}
+	}
+	return j
+}
+
+func (j *judge) event(e *history.Event) {
+	switch e.Kind {
+	case history.KindPhase:
+		for _, edge := range j.edges {
+			if e.Phase.Mirror != "" && e.Phase.Mirror != edge.Mirror {
+				continue
+			}
+			switch e.Phase.Name {
+			case history.Mirroring:
+				edge.mirroring = min(edge.mirroring, e.Seq)
+			case history.StopRequested:
+				if e.Seq < edge.stopRequested {
+					edge.stopRequested, edge.stopAt = e.Seq, e.At
+				}
+			case history.Stopped:
+				if e.Seq < edge.stopped {
+					edge.stopped, edge.stoppedAt = e.Seq, e.At
+				}
+			case history.Settled:
+				edge.settled = min(edge.settled, e.Seq)
+			}
+		}
+	case history.KindProduceBegin:
+		o := &operation{sent: e.Produce, began: e.Seq, ended: never, offset: -1, result: history.Result{Outcome: history.Unknown}}
+		j.ops[e.Op] = o
+		j.order = append(j.order, o)
+	case history.KindProduceAck:
+		o := j.ops[e.Op]
+		if o == nil { // an answer without its begin event: take it for both
+			o = &operation{sent: e.Produce, began: e.Seq}
+			j.ops[e.Op] = o
+			j.order = append(j.order, o)
+		}
+		o.ended, o.endedAt, o.result, o.offset = e.Seq, e.At, *e.Produce.Result, e.Produce.Offset
+		if e.Produce.Batch != nil {
+			o.sent = e.Produce
+		}
+	}
+}
+
+func (j *judge) newPart(e *edge, topic string, index int32) *part {
+	p := &part{
+		edge: e, topic: topic, index: index, reportedL: -1, reportedBarrier: -1,
+		mirroring: e.mirroring, stopped: e.stopped, maxEndSeen: -1,
+	}
+	for i := range j.ev.Events {
+		p.observe(&j.ev.Events[i])
+	}
+	var source *Replica
+	for _, r := range j.ev.replicasOf(e.Source, topic, index) {
+		if source == nil || end(r) > end(source) {
+			source = r
+		}
+	}
+	if source != nil {
+		p.source = newSource(j, source)
+	}
+	for _, r := range j.ev.replicasOf(e.Destination, topic, index) {
+		s := newDestination(j, p, r)
+		p.dests = append(p.dests, s)
+		if p.lead == nil || end(r) > end(p.lead.Replica) {
+			p.lead = s
+		}
+	}
+	return p
+}
+
+// observe takes from the history what the destination said about the partition.
+func (p *part) observe(e *history.Event) {
+	switch {
+	case e.Mirror != nil && e.Mirror.Cluster == p.dst.Name && e.Mirror.Topic == p.topic && e.Mirror.Partition == p.index:
+		m := e.Mirror
+		if m.State == "MIRRORING" {
+			p.mirroring = min(p.mirroring, e.Seq)
+		}
+		if m.State == "STOPPED" && e.Seq > p.stopRequested {
+			p.edge.noteStopped(p, e.Seq)
+		}
+		if e.Seq > p.stopRequested {
+			if m.LastMirrored >= 0 {
+				p.reportedL = m.LastMirrored
+			}
+			if m.BarrierOffset >= 0 {
+				p.reportedBarrier = m.BarrierOffset
+			}
+		}
+		if e.Seq < p.stopped && m.State != "STOPPED" {
+			p.maxEndSeen = max(p.maxEndSeen, m.DestinationOffset)
+		}
+	case e.Offsets != nil && e.Offsets.Cluster == p.dst.Name && e.Offsets.Topic == p.topic && e.Offsets.Partition == p.index:
+		if e.Seq < p.stopRequested {
+			p.maxEndSeen = max(p.maxEndSeen, e.Offsets.HighWatermark, e.Offsets.LogEndOffset)
+		}
+	case e.Fetch != nil && e.Fetch.Cluster == p.dst.Name && e.Fetch.Topic == p.topic && e.Fetch.Partition == p.index:
+		if e.Seq < p.stopRequested && e.Fetch.Code == 0 {
+			p.maxEndSeen = max(p.maxEndSeen, e.Fetch.HighWatermark)
+		}
+	}
+}
+
+func (e *edge) noteStopped(p *part, seq int64) { p.stopped = min(p.stopped, seq) }
+
+func end(r *Replica) int64 {
+	if len(r.Batches) == 0 {
+		return 0
+	}
+	return r.Batches[len(r.Batches)-1].NextOffset()
+}
+
+// parts returns every mirrored partition of the run.
+func (j *judge) parts() []*part {
+	var all []*part
+	for _, e := range j.edges {
+		all = append(all, e.parts...)
+	}
+	return all
+}
+
+// completed says whether every partition of the run was seen STOPPED.
+func (j *judge) completed() bool {
+	for _, p := range j.parts() {
+		if p.stopped == never {
+			return false
+		}
+	}
+	return len(j.parts()) > 0
+}
+
+// needStop notes on r that the failover has to be complete and its logs there.
+func (j *judge) needStop(r *ruling) {
+	for _, p := range j.parts() {
+		if p.stopped == never {
+			r.need(false, "%s was never seen STOPPED", p.place())
+		}
+		if p.lead == nil {
+			r.need(false, "the log of %s on cluster %s is missing", p.place(), p.Destination)
+		}
+		if p.source == nil {
+			r.need(false, "the log of %s on cluster %s is missing", p.place(), p.Source)
+		}
+	}
+	r.need(len(j.parts()) > 0, "the run mirrors no partition")
+}

@@ -1,0 +1,125 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/suite/history"
+)
+
+// save writes a world as an evidence folder.
+func (w *world) save(t *testing.T) string {
+	dir := t.TempDir()
+	require.NoError(t, w.run.Save(filepath.Join(dir, RunFile)))
+	h, err := history.Create(filepath.Join(dir, HistoryFile), w.run.Scenario, w.run.Seed)
+	require.NoError(t, err)
+	for i, e := range w.events {
+		e.At = int64(time.Duration(i+1) * time.Millisecond)
+		_, err := h.Append(e)
+		require.NoError(t, err)
+	}
+	require.NoError(t, h.Close())
+	for _, l := range []struct {
+		cluster, topic string
+		log            []spec
+	}{{"A", "t", w.a}, {"A", "e", nil}, {"B", "t", w.b}, {"B", "e", w.be}} {
+		d := filepath.Join(dir, LogDir(l.cluster, 1, l.topic, 0))
+		require.NoError(t, os.MkdirAll(d, 0o755))
+		var data []byte
+		for _, s := range l.log {
+			data = append(data, s.encode()...)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(d, "00000000000000000000.log"), data, 0o644))
+	}
+	return dir
+}
+
+func TestSavedEvidenceIsJudgedAsItWas(t *testing.T) {
+	for name, spoil := range map[string]func(*world){
+		"good": func(*world) {},
+		"bad":  func(w *world) { at(w.b, 7).payload = "another" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(0)
+			spoil(w)
+			dir := w.save(t)
+			ev, err := Load(dir)
+			require.NoError(t, err)
+			live := w.evidence(t)
+			require.Equal(t, live.Run, ev.Run)
+			require.Equal(t, live.Events, ev.Events)
+			want := All(live)
+			live.Dir = dir
+			for i, v := range All(ev) {
+				require.Equal(t, want[i].Outcome, v.Outcome, v.Requirement)
+				require.Equal(t, want[i].Reason, v.Reason)
+				for _, f := range v.Findings {
+					require.FileExists(t, f.Evidence)
+				}
+			}
+		})
+	}
+}
+
+func TestATornTailIsAFinding(t *testing.T) {
+	w := newWorld(0)
+	dir := w.save(t)
+	path := filepath.Join(dir, LogDir("B", 1, "t", 0), "00000000000000000000.log")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(data, data[:80]...), 0o644))
+	ev, err := Load(dir)
+	require.NoError(t, err)
+	for _, v := range All(ev) {
+		if v.Requirement == "LOG-3" {
+			require.Equal(t, Violated, v.Outcome)
+			require.Equal(t, BadBytes, v.Findings[0].Anomaly)
+			require.Equal(t, int64(23), v.Findings[0].Offset)
+		}
+	}
+}
+
+func TestLoadNamesWhatIsBad(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil func(t *testing.T, dir string)
+		says  string
+	}{
+		"no run":          {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, RunFile))) }, "run.json"},
+		"no history":      {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, HistoryFile))) }, "history.jsonl"},
+		"run is torn":     {func(t *testing.T, dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, RunFile), 20)) }, "run.json"},
+		"history is torn": {func(t *testing.T, dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, HistoryFile), 200)) }, "torn"},
+		"other version": {func(t *testing.T, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, RunFile), []byte(`{"version":9}`), 0o644))
+		}, "version 9"},
+		"unknown field": {func(t *testing.T, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, RunFile), []byte(`{"version":1,"zz":9}`), 0o644))
+		}, "zz"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newWorld(0).save(t)
+			tc.spoil(t, dir)
+			_, err := Load(dir)
+			require.ErrorContains(t, err, tc.says)
+		})
+	}
+}
+
+func TestRunValidate(t *testing.T) {
+	good := newWorld(0).run
+	for name, spoil := range map[string]func(*Run){
+		"profile": func(r *Run) { r.Profile = "x" },
+		"id":      func(r *Run) { r.Clusters = []Cluster{{Name: "A"}} },
+		"edge":    func(r *Run) { r.Edges = []Edge{{Source: "A", Destination: "C"}} },
+		"topic":   func(r *Run) { r.Edges = []Edge{{Source: "A", Destination: "B", Topics: []string{"zz"}}} },
+	} {
+		r := good
+		spoil(&r)
+		require.Error(t, r.Validate(), name)
+		require.Error(t, r.Save(filepath.Join(t.TempDir(), RunFile)), name)
+	}
+	require.Error(t, good.Save(filepath.Join(t.TempDir(), "no", "folder")))
+}

@@ -1,0 +1,254 @@
+package check
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+
+	"watershed.example/suite/history"
+	"watershed.example/suite/wirelog"
+)
+
+// origin says who wrote a batch that lies in a destination's log.
+type origin int
+
+const (
+	fromSource    origin = iota // equals the source's batch at that offset, byte for byte
+	alteredCopy                 // lies where a batch of the source does and is of its writers, but differs
+	movedCopy                   // the source's, at an offset where it is not the source's
+	local                       // written by the destination itself or by its clients
+	ownBarrier                  // a barrier that the destination wrote
+	unknownWriter               // a data batch without provenance
+)
+
+func (o origin) String() string {
+	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer"}[o]
+}
+
+// mirrored says whether the batch came from the source, whatever became of it.
+func (o origin) mirrored() bool { return o == fromSource || o == alteredCopy || o == movedCopy }
+
+// entry is one batch with what is known of it.
+type entry struct {
+	*wirelog.Batch
+	origin  origin
+	records []record
+	// control is set for control batches that can be read.
+	control *wirelog.Control
+	// bad says why records or control can't be read; nil when they can.
+	bad error
+}
+
+// record is one data record with its tag.
+type record struct {
+	offset int64
+	tag    history.Tag
+	tagged bool
+	txn    *txn // nil outside transactions
+}
+
+// side is one replica's log, taken apart.
+type side struct {
+	*Replica
+	entries []entry
+	// barrier is the index of the first own barrier, -1 without one.
+	barrier int
+	// cut is L: the first offset that the destination wrote itself. The log's
+	// end where it wrote nothing.
+	cut  int64
+	txns []*txn
+	// odd are places where a marker or a batch meets another's transaction.
+	odd   []oddity
+	byTag map[string][]place
+}
+
+// place is where a record lies.
+type place struct {
+	entry  int
+	offset int64
+}
+
+// tagKey identifies a record in a whole run.
+func tagKey(t history.Tag) string { return t.String() }
+
+func decode(r *Replica) []entry {
+	entries := make([]entry, len(r.Batches))
+	for i := range r.Batches {
+		e := &entries[i]
+		e.Batch, e.origin = &r.Batches[i], local
+		if e.IsControl() {
+			c, err := e.Control()
+			e.bad = err
+			if err == nil || c.Type == wirelog.MirrorPIDReset {
+				e.control = &c
+			}
+			continue
+		}
+		records, err := e.Records()
+		e.bad = err
+		for i := range records {
+			rec := record{offset: records[i].Offset}
+			tag, err := history.TagOf(records[i].Header(history.HeaderKey), records[i].Value)
+			if err == nil {
+				rec.tag, rec.tagged = tag, true
+			} else if !errors.Is(err, history.ErrNoTag) && e.bad == nil {
+				e.bad = err
+			}
+			e.records = append(e.records, rec)
+		}
+	}
+	return entries
+}
+
+func newSource(j *judge, r *Replica) *side {
+	s := &side{Replica: r, entries: decode(r), barrier: -1, cut: end(r)}
+	s.index()
+	s.replay()
+	return s
+}
+
+func newDestination(j *judge, p *part, r *Replica) *side {
+	s := &side{Replica: r, entries: decode(r), barrier: -1}
+	src := copies{at: map[int64]*entry{}, bodies: map[uint32][]*entry{}}
+	if p.source != nil {
+		for i := range p.source.entries {
+			e := &p.source.entries[i]
+			src.at[e.BaseOffset] = e
+			sum := crc32.ChecksumIEEE(e.Body())
+			src.bodies[sum] = append(src.bodies[sum], e)
+		}
+	}
+	lenient := j.run.Options.AllowLeaderEpochRewrite
+	for i := range s.entries {
+		e := &s.entries[i]
+		e.origin = src.originOf(e, p, s.barrier >= 0, lenient)
+		if e.origin == ownBarrier && s.barrier < 0 {
+			s.barrier = i
+		}
+	}
+	s.findCut(p)
+	s.index()
+	s.replay()
+	return s
+}
+
+// copies finds batches of the source.
+type copies struct {
+	at     map[int64]*entry
+	bodies map[uint32][]*entry
+}
+
+func (c copies) originOf(e *entry, p *part, afterBarrier, lenient bool) origin {
+	there := c.at[e.BaseOffset]
+	if there != nil && sameBatch(e.Batch, there.Batch, lenient) {
+		// The source too may hold this cluster's batches, after a failback.
+		return fromSource
+	}
+	if e.IsBarrier() {
+		return ownBarrier
+	}
+	if e.IsControl() {
+		for _, s := range c.bodies[crc32.ChecksumIEEE(e.Body())] {
+			if bytes.Equal(s.Body(), e.Body()) {
+				return movedCopy
+			}
+		}
+		if !afterBarrier && there != nil && there.IsControl() && there.LastOffset() == e.LastOffset() {
+			return alteredCopy
+		}
+		return local
+	}
+	for _, r := range e.records {
+		if !r.tagged {
+			continue
+		}
+		if r.tag.Cluster == p.dst.Name {
+			return local
+		}
+		if there != nil && !afterBarrier {
+			return alteredCopy
+		}
+		return movedCopy
+	}
+	if there != nil && !afterBarrier {
+		return alteredCopy
+	}
+	for _, s := range c.bodies[crc32.ChecksumIEEE(e.Body())] {
+		if bytes.Equal(s.Body(), e.Body()) {
+			return movedCopy
+		}
+	}
+	return unknownWriter
+}
+
+func sameBatch(a, b *wirelog.Batch, lenient bool) bool {
+	if !lenient {
+		return bytes.Equal(a.Raw, b.Raw)
+	}
+	return len(a.Raw) == len(b.Raw) && bytes.Equal(a.Raw[:12], b.Raw[:12]) && bytes.Equal(a.Raw[16:], b.Raw[16:])
+}
+
+// findCut sets L. Before the barrier, L is where the destination's own batches
+// begin that run up to the barrier; without a barrier, where its last mirrored
+// batch ends.
+func (s *side) findCut(p *part) {
+	i := s.barrier
+	if i < 0 {
+		i = len(s.entries)
+		for i > 0 && s.entries[i-1].origin == local {
+			i--
+		}
+	} else {
+		for i > 0 && s.entries[i-1].origin == local {
+			i--
+		}
+	}
+	switch {
+	case i < len(s.entries):
+		s.cut = s.entries[i].BaseOffset
+	case i > 0:
+		s.cut = s.entries[i-1].NextOffset()
+	case p.reportedL >= 0:
+		s.cut = p.reportedL
+	}
+}
+
+// barrierOffset is the first own barrier's offset, -1 without one.
+func (s *side) barrierOffset() int64 {
+	if s.barrier < 0 {
+		return -1
+	}
+	return s.entries[s.barrier].BaseOffset
+}
+
+// below returns the entries below offset.
+func (s *side) below(offset int64) []entry {
+	for i := range s.entries {
+		if s.entries[i].BaseOffset >= offset {
+			return s.entries[:i]
+		}
+	}
+	return s.entries
+}
+
+// at returns the index of the batch that holds offset, -1 when none does.
+func (s *side) at(offset int64) int {
+	for i := range s.entries {
+		if s.entries[i].BaseOffset <= offset && offset <= s.entries[i].LastOffset() {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *side) index() {
+	s.byTag = map[string][]place{}
+	for i := range s.entries {
+		for _, r := range s.entries[i].records {
+			if r.tagged {
+				key := tagKey(r.tag)
+				s.byTag[key] = append(s.byTag[key], place{i, r.offset})
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package check
+
+import (
+	"fmt"
+
+	"watershed.example/suite/history"
+)
+
+// known is a state in which a producer has been since the barrier.
+type known struct {
+	epoch    int32
+	sequence int32
+}
+
+// psm1 holds that after the own barrier the broker knows no producer from
+// before it. A producer id that local producers use too must show a state in
+// which they have put it.
+func (j *judge) psm1(r *ruling) {
+	j.needStop(r)
+	samples, mirrored := 0, 0
+	for _, p := range j.parts() {
+		if p.lead == nil || p.lead.barrier < 0 {
+			continue
+		}
+		before := p.lead.producersBelow(p.lead.barrier)
+		since := p.lead.producersSince(p.lead.barrier)
+		sampled := false
+		for i := range j.ev.Events {
+			d := j.ev.Events[i].Producers
+			if d == nil || d.When != history.WhenAfterStop || d.Code != 0 || d.Cluster != p.Destination || d.Topic != p.topic || d.Partition != p.index {
+				continue
+			}
+			samples++
+			sampled = true
+			for _, a := range d.Active {
+				if since[a.ProducerID][known{a.Epoch, a.LastSequence}] {
+					continue
+				}
+				says := "none of the destination's producers was ever in that state"
+				if len(since[a.ProducerID]) == 0 {
+					says = "no producer of the destination has that id"
+				}
+				where := int64(-1)
+				if k, ok := before[a.ProducerID]; ok {
+					where = p.lead.entries[k].BaseOffset
+				}
+				r.findings = append(r.findings, j.told(p, BarrierResurrect, where,
+					fmt.Sprintf("no producer from before the barrier at %d", p.lead.barrierOffset()),
+					fmt.Sprintf("node %d describes producer id %d epoch %d last sequence %d: %s (event %d)", d.Node, a.ProducerID, a.Epoch, a.LastSequence, says, j.ev.Events[i].Seq)))
+			}
+		}
+		if sampled && len(before) > 0 {
+			mirrored++
+		}
+	}
+	r.need(samples > 0, "producers were never described after the stop")
+	r.need(mirrored > 0, "no partition whose producers were described had a mirrored producer")
+	r.saw("%d descriptions after the stop, %d partitions had mirrored producers", samples, mirrored)
+}
+
+// producersBelow maps each producer id below the barrier to its last batch.
+func (s *side) producersBelow(barrier int) map[int64]int {
+	ids := map[int64]int{}
+	for i := range s.entries[:barrier] {
+		if e := &s.entries[i]; e.ProducerID >= 0 {
+			ids[e.ProducerID] = i
+		}
+	}
+	return ids
+}
+
+// producersSince returns for each producer id the states that the batches and
+// markers above the barrier put it in.
+func (s *side) producersSince(barrier int) map[int64]map[known]bool {
+	ids := map[int64]map[known]bool{}
+	now := map[int64]known{}
+	for i := barrier + 1; i < len(s.entries); i++ {
+		e := &s.entries[i]
+		if e.ProducerID < 0 {
+			continue
+		}
+		k, seen := now[e.ProducerID]
+		epoch := int32(e.ProducerEpoch)
+		switch {
+		case !e.IsControl():
+			k = known{epoch, e.LastSequence()}
+		case !seen || k.epoch != epoch:
+			k = known{epoch, -1} // a marker of a new epoch forgets the sequences
+		}
+		now[e.ProducerID] = k
+		if ids[e.ProducerID] == nil {
+			ids[e.ProducerID] = map[known]bool{}
+		}
+		ids[e.ProducerID][k] = true
+	}
+	return ids
+}

@@ -1,0 +1,196 @@
+package check
+
+import (
+	"fmt"
+
+	"watershed.example/suite/history"
+)
+
+// ro1 holds that while the partition mirrors, clients' writes are refused with
+// a clear error and leave nothing behind. What was accepted once STOPPING had
+// begun is RO-5's.
+func (j *judge) ro1(r *ruling) {
+	refused := map[string]int{}
+	for _, p := range j.parts() {
+		for _, s := range p.dests {
+			for i := range s.below(s.cut) {
+				if e := &s.entries[i]; e.origin == local && !e.IsControl() {
+					r.findings = append(r.findings, j.at(s, WriteInWindow, i, "only mirrored batches below L", e.describe()))
+				}
+			}
+		}
+		for _, o := range j.order {
+			if o.at(p) && o.began > p.mirroring && o.ended < p.stopped {
+				j.refusal(r, p, o, refused)
+			}
+		}
+	}
+	for i := range j.ev.Events {
+		if a := j.ev.Events[i].AddPartitions; a != nil {
+			j.addRefusal(r, a, j.ev.Events[i].Seq, refused)
+		}
+	}
+	for _, mode := range []history.Mode{history.Plain, history.Idempotent, history.Transactional} {
+		r.need(refused[string(mode)] > 0, "no %s write was tried while mirroring", mode)
+	}
+	r.need(refused["AddPartitionsToTxn"] > 0, "AddPartitionsToTxn was not tried while mirroring")
+	r.saw("refused while mirroring: %d plain, %d idempotent, %d transactional, %d AddPartitionsToTxn", refused["plain"], refused["idempotent"], refused["transactional"], refused["AddPartitionsToTxn"])
+}
+
+func (j *judge) refusal(r *ruling, p *part, o *operation, refused map[string]int) {
+	tag := who(o.sent.Tag)
+	switch o.result.Outcome {
+	case history.OK:
+		if o.ended < p.stopRequested {
+			r.findings = append(r.findings, j.told(p, WriteInWindow, o.offset, fmt.Sprintf("the %s write of %s refused: the partition mirrors", o.sent.Mode, tag),
+				fmt.Sprintf("acknowledged at offset %d", o.offset)))
+		}
+	case history.Refused:
+		refused[string(o.sent.Mode)]++
+		if o.result.Message == "" || o.result.Code <= 0 {
+			r.findings = append(r.findings, j.told(p, UnclearRefusal, -1, fmt.Sprintf("the %s write of %s refused with an error code and a message that say why", o.sent.Mode, tag),
+				fmt.Sprintf("error code %d, message %q", o.result.Code, o.result.Message)))
+		}
+		for _, s := range p.dests {
+			for _, at := range s.byTag[tagKey(o.sent.Tag)] {
+				if at.offset >= s.cut { // below it is reported already
+					r.findings = append(r.findings, j.finding(s, WriteInWindow, at.entry, at.offset,
+						"nothing of a write that was refused: "+answer(o.result), "its record"))
+				}
+			}
+		}
+	}
+}
+
+func (j *judge) addRefusal(r *ruling, a *history.AddPartitions, seq int64, refused map[string]int) {
+	for _, p := range j.parts() {
+		if a.Cluster != p.Destination || a.Topic != p.topic || a.Partition != p.index || seq < p.mirroring || seq > p.stopped {
+			continue
+		}
+		switch {
+		case a.Result.Outcome == history.Refused:
+			refused["AddPartitionsToTxn"]++
+		case a.Result.Outcome == history.OK && seq < p.stopRequested:
+			r.findings = append(r.findings, j.told(p, WriteInWindow, -1,
+				fmt.Sprintf("AddPartitionsToTxn of %s refused: the partition mirrors", a.TransactionalID), "accepted"))
+		}
+	}
+}
+
+// readOnly is the code of READ_ONLY_TOPIC in KIP-1279's development build.
+const readOnly = 134
+
+// ro4 holds that a stopped partition is writable for the very client that was
+// refused before, without a restart of a broker.
+func (j *judge) ro4(r *ruling) {
+	j.needStop(r)
+	again := 0
+	for _, p := range j.parts() {
+		refused := map[string]bool{}
+		codes := map[int16]bool{readOnly: true}
+		accepted := map[string]bool{}
+		tried := map[string]*operation{}
+		for _, o := range j.order {
+			if !o.at(p) || o.began < p.mirroring {
+				continue
+			}
+			w := o.sent.Writer
+			switch {
+			case o.ended < p.stopped && o.result.Outcome == history.Refused:
+				refused[w] = true
+				codes[o.result.Code] = codes[o.result.Code] || o.sent.Mode == history.Plain
+			case o.began < p.stopped || o.sent.Collision != "":
+				if o.result.Outcome == history.OK {
+					accepted[w] = true
+				}
+			case o.result.Outcome == history.OK:
+				accepted[w] = true
+			case o.result.Outcome == history.Refused && codes[o.result.Code]:
+				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the %s write of %s accepted: the partition is STOPPED", o.sent.Mode, who(o.sent.Tag)), answer(o.result)))
+			case o.result.Outcome == history.Refused:
+				tried[w] = o
+			}
+		}
+		for w := range refused {
+			if accepted[w] && !j.restarted(p) {
+				again++
+			} else if o := tried[w]; o != nil && !accepted[w] && o.sent.Mode != history.Transactional {
+				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("a write of %s accepted after STOPPED", w), answer(o.result)))
+			}
+		}
+	}
+	r.need(again > 0, "no client that was refused while mirroring was accepted later, without a restart between")
+	r.saw("%d clients refused while mirroring were accepted later", again)
+}
+
+// restarted says whether a broker of the destination started after the stop's request.
+func (j *judge) restarted(p *part) bool {
+	for i := range j.ev.Events {
+		if e := &j.ev.Events[i]; e.Node != nil && e.Node.Cluster == p.Destination && e.Node.What == history.NodeStarted && e.Seq > p.stopRequested {
+			return true
+		}
+	}
+	return false
+}
+
+// ro5 holds that no write is accepted before the barrier is in the log.
+func (j *judge) ro5(r *ruling) {
+	j.needStop(r)
+	tried, accepted, barriers := 0, 0, 0
+	for _, p := range j.parts() {
+		for _, s := range p.dests {
+			if s.barrier < 0 {
+				continue
+			}
+			barriers++
+			for i := range s.entries[:s.barrier] {
+				if e := &s.entries[i]; e.origin == local && !e.IsControl() && e.BaseOffset >= s.cut {
+					r.findings = append(r.findings, j.at(s, EarlyWrite, i,
+						fmt.Sprintf("no client's batch before the barrier at %d", s.barrierOffset()), e.describe()))
+				}
+			}
+		}
+		appended := j.gateSeen(p, "after:barrier-appended")
+		for _, o := range j.order {
+			if !o.at(p) || o.began < p.mirroring {
+				continue
+			}
+			if o.began < p.stopped && o.ended > p.stopRequested {
+				tried++
+			}
+			if o.result.Outcome != history.OK {
+				continue
+			}
+			accepted++
+			if o.ended > p.stopRequested && o.began < p.stopped && o.sent.Collision == "" && j.early(p, o, appended) {
+				r.findings = append(r.findings, j.told(p, EarlyWrite, o.offset, "no write accepted before the barrier is in the log",
+					fmt.Sprintf("%s acknowledged at offset %d, event %d", who(o.sent.Tag), o.offset, o.ended)))
+			}
+		}
+	}
+	r.need(barriers > 0, "no log holds a barrier to look at (see BAR-1)")
+	r.need(tried > 0, "no write was tried while STOPPING")
+	r.need(accepted > 0, "no write was accepted after the stop")
+	r.saw("%d writes tried while STOPPING", tried)
+}
+
+// early says whether a write was acknowledged before its partition's barrier:
+// below it, or before the first moment at which the barrier can have been there.
+// A write whose record lies between L and the barrier is reported from the log.
+func (j *judge) early(p *part, o *operation, appended int64) bool {
+	if p.lead == nil || p.lead.barrier < 0 || len(p.lead.byTag[tagKey(o.sent.Tag)]) > 0 && o.offset < p.lead.barrierOffset() {
+		return false
+	}
+	return o.offset >= 0 && o.offset < p.lead.barrierOffset() || appended != never && o.ended < appended
+}
+
+// gateSeen is when the point was first reported for the partition; never where it was not.
+func (j *judge) gateSeen(p *part, point string) int64 {
+	for i := range j.ev.Events {
+		g := j.ev.Events[i].Gate
+		if g != nil && g.Cluster == p.Destination && g.Point == point && (g.Partition == "" || g.Partition == p.place()) {
+			return j.ev.Events[i].Seq
+		}
+	}
+	return never
+}

@@ -1,0 +1,265 @@
+package check
+
+import (
+	"fmt"
+
+	"watershed.example/suite/history"
+)
+
+// openAtStop returns the source's transactions that were open on the
+// destination when it stopped: it held a record of theirs, as its own log end
+// showed, and no marker.
+func (p *part) openAtStop() []*txn {
+	if p.source == nil || p.lead == nil {
+		return nil
+	}
+	var open []*txn
+	for _, t := range p.source.txns {
+		held := t.first < p.lead.cut || t.first < p.maxEndSeen
+		if held && !t.endedBelow(p.lead.cut) && (t.end < 0 || t.end >= p.maxEndSeen || t.first < p.lead.cut) {
+			open = append(open, t)
+		}
+	}
+	return open
+}
+
+// txn1 holds that no mirrored transaction is open after the barrier: the LSO
+// reaches the high watermark once local transactions have ended.
+func (j *judge) txn1(r *ruling) {
+	j.needStop(r)
+	open, samples := 0, 0
+	for _, p := range j.parts() {
+		if p.lead == nil {
+			continue
+		}
+		wasOpen := len(p.openAtStop()) > 0
+		sampled := false
+		for i := range j.ev.Events {
+			e := &j.ev.Events[i]
+			if d := e.Producers; d != nil && d.When == history.WhenAfterStop && d.Code == 0 && d.Cluster == p.Destination && d.Topic == p.topic && d.Partition == p.index {
+				for _, a := range d.Active {
+					if a.CurrentTxnStart >= 0 && a.CurrentTxnStart < p.lead.localFrom() {
+						r.findings = append(r.findings, j.told(p, OrphanTransaction, a.CurrentTxnStart, "no open transaction from before the barrier",
+							fmt.Sprintf("node %d describes producer id %d with a transaction open since %d", d.Node, a.ProducerID, a.CurrentTxnStart)))
+					}
+				}
+			}
+			hw, lso, ok := p.ends(e)
+			if !ok || e.Seq < p.settled {
+				continue
+			}
+			sampled = true
+			samples++
+			if want := p.lead.localStable(hw); lso < want {
+				r.findings = append(r.findings, j.told(p, OrphanTransaction, lso, fmt.Sprintf("last stable offset %d at high watermark %d: every local transaction below it has ended", want, hw),
+					fmt.Sprintf("%d (event %d)", lso, e.Seq)))
+			}
+		}
+		if wasOpen && sampled {
+			open++
+		}
+	}
+	r.need(samples > 0, "the last stable offset was never sampled after all local transactions had ended")
+	r.need(open > 0, "no mirrored transaction was open at STOPPING, or its partition was not sampled after")
+	r.saw("%d samples; a transaction was open at STOPPING in %d partitions", samples, open)
+}
+
+// ends reads high watermark and LSO from an event about the partition.
+func (p *part) ends(e *history.Event) (hw, lso int64, ok bool) {
+	if o := e.Offsets; o != nil && o.Cluster == p.Destination && o.Topic == p.topic && o.Partition == p.index {
+		return o.HighWatermark, o.LastStableOffset, true
+	}
+	if f := e.Fetch; f != nil && f.Code == 0 && f.Cluster == p.Destination && f.Topic == p.topic && f.Partition == p.index {
+		return f.HighWatermark, f.LastStableOffset, true
+	}
+	return 0, 0, false
+}
+
+// localStable is the LSO if no transaction but local ones counted.
+func (s *side) localStable(hw int64) int64 {
+	lso := hw
+	for _, t := range s.txns {
+		if !t.mirrored && t.first < lso && !t.endedBelow(hw) {
+			lso = t.first
+		}
+	}
+	return lso
+}
+
+// txn2 holds that markers close only transactions of their own provenance, and
+// that read_committed shows what the model says, record by record.
+func (j *judge) txn2(r *ruling) {
+	j.needStop(r)
+	readers := 0
+	var kinds [2][2]int // [mirrored][committed]
+	for _, p := range j.parts() {
+		if p.lead == nil {
+			continue
+		}
+		for _, s := range p.dests {
+			for _, o := range s.odd {
+				r.findings = append(r.findings, j.at(s, o.anomaly, o.entry, "markers and batches that meet only their own writer's transaction", o.says))
+			}
+		}
+		j.outcomes(r, p)
+		readers += j.views(r, p)
+		for _, t := range p.lead.txns {
+			if t.end >= 0 {
+				kinds[b2i(t.mirrored)][b2i(t.committed)]++
+			}
+		}
+		for i := range j.ev.Events {
+			e := &j.ev.Events[i]
+			hw, lso, ok := p.ends(e)
+			if ok && e.Seq > p.stopped && hw <= end(p.lead.Replica) && lso > p.lead.stableOffset(hw) {
+				r.findings = append(r.findings, j.told(p, WrongLSO, lso, fmt.Sprintf("a last stable offset of at most %d at high watermark %d", p.lead.stableOffset(hw), hw), fmt.Sprintf("%d (event %d)", lso, e.Seq)))
+			}
+		}
+	}
+	r.need(readers > 0, "no read_committed reader crossed a barrier to its end")
+	r.need(kinds[0][1] > 0, "no local transaction was committed")
+	r.need(kinds[0][0] > 0, "no local transaction was aborted")
+	r.need(kinds[1][1] > 0, "no mirrored transaction was committed")
+	r.need(kinds[1][0] > 0, "no mirrored transaction was aborted")
+	r.saw("%d read_committed views equal the model's; local transactions: %d committed, %d aborted", readers, kinds[0][1], kinds[0][0])
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// outcomes compares what clients were told about their transactions with the log.
+func (j *judge) outcomes(r *ruling, p *part) {
+	for i := range j.ev.Events {
+		e := &j.ev.Events[i]
+		if e.Kind != history.KindTxnEnd || e.Txn.Cluster != p.Destination || e.Txn.Result.Outcome != history.OK {
+			continue
+		}
+		for _, t := range p.lead.txns {
+			if t.mirrored || t.writer != e.Txn.Cluster+"/"+e.Txn.Writer || t.number != e.Txn.Number {
+				continue
+			}
+			commit := e.Txn.Intent == history.IntentCommit
+			switch {
+			case t.end < 0 && p.settled != never:
+				r.findings = append(r.findings, j.at(p.lead, OrphanTransaction, t.entry, fmt.Sprintf("a marker for transaction %d of %s, whose end (%s) was acknowledged", t.number, t.writer, e.Txn.Intent), "none"))
+			case t.end >= 0 && t.committed != commit:
+				r.findings = append(r.findings, j.at(p.lead, TornOutcome, p.lead.at(t.end), fmt.Sprintf("transaction %d of %s to %s, as was acknowledged", t.number, t.writer, e.Txn.Intent), p.lead.entries[p.lead.at(t.end)].describe()))
+			}
+		}
+	}
+}
+
+// views compares each read_committed reader of the destination with the model
+// and returns how many of them crossed the barrier.
+func (j *judge) views(r *ruling, p *part) (crossed int) {
+	type view struct {
+		seen  map[int64]string
+		final *history.Reader
+	}
+	views := map[string]*view{}
+	var names []string
+	of := func(name string) *view {
+		if views[name] == nil {
+			views[name] = &view{seen: map[int64]string{}}
+			names = append(names, name)
+		}
+		return views[name]
+	}
+	for i := range j.ev.Events {
+		e := &j.ev.Events[i]
+		if o := e.Read; o != nil && o.Isolation == history.ReadCommitted && o.Cluster == p.Destination && o.Topic == p.topic && o.Partition == p.index {
+			of(o.Reader).seen[o.Offset] = o.Tag
+		}
+		if f := e.Reader; f != nil && f.Final && f.Isolation == history.ReadCommitted && f.Cluster == p.Destination && f.Topic == p.topic && f.Partition == p.index {
+			of(f.Reader).final = f
+		}
+	}
+	model := map[int64]*record{}
+	for i := range p.lead.entries {
+		for k := range p.lead.entries[i].records {
+			rec := &p.lead.entries[i].records[k]
+			model[rec.offset] = rec
+		}
+	}
+	for _, name := range names {
+		v := views[name]
+		for offset, tag := range v.seen {
+			j.shown(r, p, name, offset, tag, model[offset])
+		}
+		if v.final == nil {
+			continue
+		}
+		for i := range p.lead.entries {
+			for k := range p.lead.entries[i].records {
+				rec := &p.lead.entries[i].records[k]
+				_, seen := v.seen[rec.offset]
+				if rec.visible() && !seen && rec.offset >= v.final.Start && rec.offset < v.final.Position {
+					r.findings = append(r.findings, j.finding(p.lead, HiddenRead, i, rec.offset, fmt.Sprintf("reader %s (read_committed) to see the record", name), fmt.Sprintf("it went on to %d without it", v.final.Position)))
+				}
+			}
+		}
+		if b := p.lead.barrierOffset(); b >= 0 && v.final.Start <= b && v.final.Position > b+1 {
+			crossed++
+		}
+	}
+	return crossed
+}
+
+func (j *judge) shown(r *ruling, p *part, reader string, offset int64, tag string, rec *record) {
+	got := fmt.Sprintf("reader %s (read_committed) was shown %q", reader, tag)
+	switch {
+	case rec == nil:
+		if k := p.lead.at(offset); k >= 0 && p.lead.entries[k].IsControl() && tag == "" {
+			return // a control record that leaked: BAR-6's
+		}
+		r.findings = append(r.findings, j.told(p, AbortedRead, offset, "nothing: the log holds no record at this offset", got))
+	case rec.tagged && tagKey(rec.tag) != tag:
+		r.findings = append(r.findings, j.told(p, AbortedRead, offset, fmt.Sprintf("the record %q", rec.tag), got))
+	case !rec.visible():
+		r.findings = append(r.findings, j.told(p, AbortedRead, offset, fmt.Sprintf("nothing: transaction %d of %s was not committed", rec.txn.number, rec.txn.writer), got))
+	}
+}
+
+// txn3 holds that a mirrored transaction that ended below L ended as at its
+// source, and that of one which did not, no record is there.
+func (j *judge) txn3(r *ruling) {
+	j.needStop(r)
+	r.need(j.run.Profile == ProfileV42, "straddling transactions are judged for profile %s only", ProfileV42)
+	open, ended := 0, [2]int{}
+	for _, p := range j.parts() {
+		if p.source == nil || p.lead == nil {
+			continue
+		}
+		open += len(p.openAtStop())
+		for _, s := range p.dests {
+			copied := map[int64]*txn{}
+			for _, t := range s.txns {
+				copied[t.first] = t
+			}
+			for _, t := range p.source.txns {
+				name := fmt.Sprintf("transaction %d of %s", t.number, t.writer)
+				switch {
+				case t.endedBelow(s.cut):
+					ended[b2i(t.committed)]++
+					c := copied[t.first]
+					if c == nil || s.at(t.end) < 0 {
+						continue // LOG-1's: its batches are not there
+					}
+					if c.end != t.end || c.committed != t.committed {
+						r.findings = append(r.findings, j.at(s, TornOutcome, s.at(t.end), fmt.Sprintf("%s ended at %d (committed: %t), as at its source", name, t.end, t.committed), fmt.Sprintf("ended at %d (committed: %t)", c.end, c.committed)))
+					}
+				case t.first < s.cut:
+					r.findings = append(r.findings, j.at(s, OrphanTransaction, s.at(t.first), fmt.Sprintf("no record of %s: it did not end below L = %d", name, s.cut), "its record from offset "+fmt.Sprint(t.first)))
+				}
+			}
+		}
+	}
+	r.need(open > 0, "no mirrored transaction was open at STOPPING")
+	r.need(ended[0] > 0, "no transaction was aborted below L")
+	r.need(ended[1] > 0, "no transaction was committed below L")
+	r.saw("%d transactions open at STOPPING left no record; %d committed and %d aborted ones ended as at the source", open, ended[1], ended[0])
+}
