@@ -95,6 +95,10 @@ type Config struct {
 	// before, so that a producer that goes on at once is not sent round again
 	// (KAFKA-18575; 100 ms).
 	AddWait time.Duration
+	// LoadWait is how long a request waits for a shard that is being loaded,
+	// before it is answered COORDINATOR_LOAD_IN_PROGRESS (500 ms). Loading is
+	// quick, and clients back off for longer.
+	LoadWait time.Duration
 }
 
 func (c *Config) setDefaults() {
@@ -109,6 +113,7 @@ func (c *Config) setDefaults() {
 	set(&c.Expiration, 7*24*time.Hour)
 	set(&c.Backoff, 20*time.Millisecond)
 	set(&c.AddWait, 100*time.Millisecond)
+	set(&c.LoadWait, 500*time.Millisecond)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -122,6 +127,8 @@ type Coordinator struct {
 
 	mu     sync.Mutex // never held while waiting
 	shards map[int32]*shard
+	// moved is closed, and replaced, when shards change.
+	moved chan struct{}
 }
 
 // New returns a Coordinator, which answers NOT_COORDINATOR or
@@ -129,7 +136,7 @@ type Coordinator struct {
 // node leads.
 func New(cfg Config) *Coordinator {
 	cfg.setDefaults()
-	return &Coordinator{cfg: cfg, ids: newIDBlock(cfg.Cluster.AllocateProducerIDs), shards: map[int32]*shard{}}
+	return &Coordinator{cfg: cfg, ids: newIDBlock(cfg.Cluster.AllocateProducerIDs), shards: map[int32]*shard{}, moved: make(chan struct{})}
 }
 
 // Run follows the leadership of [TopicName] until ctx ends, and then waits for
@@ -177,6 +184,8 @@ func (c *Coordinator) follow(ctx context.Context, want map[int32]int32) {
 			s.work.Go(s.run)
 		}
 	}
+	close(c.moved)
+	c.moved = make(chan struct{})
 }
 
 // shard returns the part of the coordinator that a transactional id belongs to.
@@ -196,6 +205,34 @@ func (c *Coordinator) shard(id string) (*shard, error) {
 		return nil, kerr.CoordinatorLoadInProgress
 	}
 	return nil, kerr.NotCoordinator
+}
+
+// loadedShard is shard, but waits a little for what is being loaded.
+func (c *Coordinator) loadedShard(ctx context.Context, id string) (*shard, error) {
+	deadline := time.NewTimer(c.cfg.LoadWait)
+	defer deadline.Stop()
+	for {
+		c.mu.Lock()
+		moved := c.moved
+		c.mu.Unlock()
+		s, err := c.shard(id)
+		if err != nil && !errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			return nil, err
+		}
+		var loaded <-chan struct{}
+		if s != nil {
+			loaded = s.loadedOnce
+		}
+		select {
+		case <-loaded:
+			return s, nil
+		case <-moved:
+		case <-ctx.Done():
+			return s, err
+		case <-deadline.C:
+			return s, err
+		}
+	}
 }
 
 func (c *Coordinator) now() int64 { return c.cfg.Now().UnixMilli() }

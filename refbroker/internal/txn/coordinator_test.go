@@ -384,6 +384,30 @@ func TestLeadershipComesAndGoes(t *testing.T) {
 	require.Equal(t, []Marker{{ProducerID: have.id, Epoch: have.epoch, CoordinatorEpoch: 5, Commit: true}}, w.markersOf(a0))
 }
 
+// A request that comes while the shard is being loaded waits for it.
+func TestRequestsWaitForLoading(t *testing.T) {
+	w := newWorld(1)
+	c := New(Config{Cluster: w, Markers: w, Now: w.now, LoadWait: 10 * time.Second})
+	id := "x"
+	got := make(chan error)
+	go func() {
+		_, _, err := c.InitProducerID(t.Context(), InitRequest{TransactionalID: &id, TimeoutMillis: 1000, ProducerID: -1, Epoch: -1})
+		got <- err
+	}()
+	require.ErrorIs(t, c.SettleDebts(t.Context(), a0), kerr.CoordinatorLoadInProgress)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); c.Run(ctx) }()
+	require.NoError(t, <-got)
+	cancel()
+	<-done
+
+	// But not for ever.
+	c = New(Config{Cluster: w, Markers: w, Now: w.now, LoadWait: time.Millisecond})
+	_, _, err := c.InitProducerID(t.Context(), InitRequest{TransactionalID: &id, TimeoutMillis: 1000, ProducerID: -1, Epoch: -1})
+	require.ErrorIs(t, err, kerr.CoordinatorLoadInProgress)
+}
+
 func TestNoTopicYet(t *testing.T) {
 	w := newWorld(0)
 	c, stop := w.start(t)

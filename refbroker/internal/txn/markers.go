@@ -77,18 +77,26 @@ func (c *Coordinator) judge(p Partition, err error) verdict {
 	return repeat
 }
 
-// SettleDebts pays the markers that a partition owes. A mirror that stops
-// before its log was aligned calls it before the partition becomes writable.
-// It fails with what kept a marker out, or when ctx ends.
+// SettleDebts pays the markers that a partition owes to the transactional ids
+// of this node. A mirror that stops before its log was aligned calls it before
+// the partition becomes writable. It fails with what kept a marker out, when
+// ctx ends, or while what this node coordinates is not loaded.
 func (c *Coordinator) SettleDebts(ctx context.Context, p Partition) error {
-	c.mu.Lock()
-	var shards []*shard
-	for _, s := range c.shards {
-		shards = append(shards, s)
-	}
-	c.mu.Unlock()
-	for _, s := range shards {
+	for i := range int32(c.cfg.Cluster.Shards()) {
+		if _, leads := c.cfg.Cluster.Leads(i); !leads {
+			continue
+		}
+		c.mu.Lock()
+		s := c.shards[i]
+		c.mu.Unlock()
+		if s == nil {
+			return kerr.CoordinatorLoadInProgress
+		}
 		s.mu.Lock()
+		if err := s.ready(); err != nil {
+			s.mu.Unlock()
+			return err
+		}
 		var ids []string
 		for id, e := range s.txns {
 			if slices.ContainsFunc(e.txn.Debts, func(d Debt) bool { return d.Partition == p }) {

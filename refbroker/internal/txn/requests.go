@@ -89,7 +89,7 @@ func (c *Coordinator) EndTxn(ctx context.Context, r EndRequest) (producerID int6
 // decide is shard.update for decisions that may need a fresh producer id,
 // which is only taken when they do.
 func (c *Coordinator) decide(ctx context.Context, id string, f func(t Txn, ok bool, fresh int64) outcome) (identity, error) {
-	s, err := c.shard(id)
+	s, err := c.loadedShard(ctx, id)
 	if err != nil {
 		return noIdentity(), err
 	}

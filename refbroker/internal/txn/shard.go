@@ -24,6 +24,9 @@ type shard struct {
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
 
+	// loadedOnce is closed when the shard is loaded.
+	loadedOnce chan struct{}
+
 	mu     sync.Mutex // never held while waiting
 	loaded bool
 	log    Log
@@ -45,7 +48,7 @@ func (e *entry) notify() {
 }
 
 func newShard(ctx context.Context, c *Coordinator, index, epoch int32) *shard {
-	s := &shard{c: c, index: index, epoch: epoch, txns: map[string]*entry{}}
+	s := &shard{c: c, index: index, epoch: epoch, txns: map[string]*entry{}, loadedOnce: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
@@ -146,6 +149,7 @@ func (s *shard) load() error {
 		}
 	}
 	s.loaded = true
+	close(s.loadedOnce)
 	return nil
 }
 
