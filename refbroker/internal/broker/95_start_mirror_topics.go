@@ -1,0 +1,140 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/mirror"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/wire"
+)
+
+// StartMirrorTopics (key 95), version 0. A topic that is not here yet is made
+// with the source's topic id and partition count; when the request doesn't say
+// them the source is asked. The topics are read-only from the record of the
+// start on, before anything is mirrored (RO-1).
+func startMirrorTopics(e *env.Env) wire.API {
+	return wire.Of("StartMirrorTopics", 0, 0, func(ctx context.Context, req *wire.Request, r *mirrorrpc.StartMirrorTopicsRequest) (wire.Response, error) {
+		resp, ok := req.Response().(*mirrorrpc.TopicsResponse)
+		if !ok {
+			return nil, fmt.Errorf("response of StartMirrorTopics is %T", req.Response())
+		}
+		m, found := e.Quorum.Image().Mirrors[r.MirrorName]
+		switch {
+		case !found:
+			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("mirror %q: %w", r.MirrorName, quorum.ErrNoMirror))
+			return resp, nil
+		case len(r.IncludePatterns)+len(r.ExcludePatterns) > 0:
+			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("topic patterns are not served; name the topics: %w", kerr.InvalidRequest))
+			return resp, nil
+		}
+		s := starter{e: e, mirror: m}
+		for i, err := range s.start(ctx, r.Topics) {
+			res := mirrorrpc.TopicResult{Name: r.Topics[i].TopicName}
+			res.ErrorCode, res.ErrorMessage = mirrorError(err)
+			if resp.ErrorCode == 0 {
+				resp.ErrorCode, resp.ErrorMessage = res.ErrorCode, res.ErrorMessage
+			}
+			resp.Topics = append(resp.Topics, res)
+		}
+		return resp, nil
+	})
+}
+
+type starter struct {
+	e      *env.Env
+	mirror *quorum.Mirror
+}
+
+// start starts topics and returns an error for each, nil where it went well.
+func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []error {
+	errs := make([]error, len(topics))
+	img := s.e.Quorum.Image()
+	var unknown []string
+	for _, t := range topics {
+		if here, ok := img.Topics[t.TopicName]; t.TopicID == [16]byte{} && (!ok || here.Mirror == "") {
+			unknown = append(unknown, t.TopicName)
+		}
+	}
+	source := map[string]kmsg.MetadataResponseTopic{}
+	var sourceErr error
+	if len(unknown) > 0 {
+		source, sourceErr = s.ask(ctx, unknown)
+	}
+	var ready []string
+	for i, t := range topics {
+		if found, ok := source[t.TopicName]; ok {
+			if err := kerr.ErrorForCode(found.ErrorCode); err != nil {
+				errs[i] = fmt.Errorf("topic %q on the source: %w", t.TopicName, err)
+				continue
+			}
+			t.TopicID, t.NumPartitions = found.TopicID, int32(len(found.Partitions))
+		}
+		if errs[i] = s.prepare(ctx, t, sourceErr); errs[i] == nil {
+			ready = append(ready, t.TopicName)
+		}
+	}
+	if len(ready) == 0 {
+		return errs
+	}
+	// One record for all; when it is refused, one for each shows who is to blame.
+	if _, err := s.e.Quorum.Apply(ctx, s.record(ready...)); err != nil {
+		for i, t := range topics {
+			if errs[i] == nil {
+				_, errs[i] = s.e.Quorum.Apply(ctx, s.record(t.TopicName))
+			}
+		}
+	}
+	return errs
+}
+
+func (s *starter) record(topics ...string) quorum.SetMirrorTopics {
+	return quorum.SetMirrorTopics{Mirror: s.mirror.Name, Topics: topics, Desired: quorum.Mirroring}
+}
+
+// ask asks the source for topics.
+func (s *starter) ask(ctx context.Context, topics []string) (map[string]kmsg.MetadataResponseTopic, error) {
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
+	defer cancel()
+	meta, err := mirror.AskCluster(ctx, s.e.Host, s.mirror.Bootstrap, s.mirror.SourceClusterID, topics...)
+	if err != nil {
+		if errors.Is(err, mirror.ErrOtherCluster) {
+			return nil, fmt.Errorf("%w: %w", err, kerr.InconsistentClusterID)
+		}
+		return nil, fmt.Errorf("ask the source: %w: %w", err, kerr.BrokerNotAvailable)
+	}
+	found := map[string]kmsg.MetadataResponseTopic{}
+	for _, t := range meta.Topics {
+		if t.Topic != nil {
+			found[*t.Topic] = t
+		}
+	}
+	return found, nil
+}
+
+// prepare checks the topic that is here, or makes it.
+func (s *starter) prepare(ctx context.Context, t mirrorrpc.StartTopic, sourceErr error) error {
+	here, ok := s.e.Quorum.Image().Topics[t.TopicName]
+	switch {
+	case ok && here.Internal:
+		return fmt.Errorf("topic %q is internal: %w", t.TopicName, kerr.InvalidTopicException)
+	case ok && t.TopicID != [16]byte{} && t.TopicID != here.ID:
+		return fmt.Errorf("topic %q has id %x on the source and %x here: %w", t.TopicName, t.TopicID, here.ID, kerr.InconsistentTopicID)
+	case ok && here.Mirror != "":
+		return nil // its id was the source's when it was first started
+	case t.TopicID == [16]byte{} && sourceErr != nil:
+		return fmt.Errorf("topic %q: %w", t.TopicName, sourceErr)
+	case t.TopicID == [16]byte{}:
+		return fmt.Errorf("topic %q on the source: %w", t.TopicName, kerr.UnknownTopicOrPartition)
+	case ok:
+		return nil
+	}
+	_, err := s.e.Topics.CreateTopic(ctx, env.NewTopic{Name: t.TopicName, ID: t.TopicID, Partitions: t.NumPartitions})
+	return err
+}

@@ -1,0 +1,330 @@
+package mirror
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/replica"
+)
+
+// How a mirror fetches (mirror-protocol.md, section 2.6).
+const (
+	fetchWait = 500 * time.Millisecond
+	// fetchFirstWait is the long poll after partitions came or went. It doubles
+	// up to fetchWait, so that those started together soon fetch together.
+	fetchFirstWait    = 10 * time.Millisecond
+	fetchMinBytes     = 1
+	fetchMaxBytes     = 10 << 20
+	fetchPartitionMax = 1 << 20
+)
+
+// errRemoved is why a fetcher closes its connection when a partition leaves:
+// no response that was in flight may arrive any more (LINK-1).
+var errRemoved = errors.New("fetcher removed")
+
+// outcome is why a fetcher gave a partition back to its driver.
+type outcome struct {
+	err error
+	// diverged is set with the epoch and end offset where the source's log
+	// parts from this one.
+	diverged bool
+	epoch    int32
+	end      int64
+}
+
+// registration is one partition that a fetcher fetches, in one session.
+type registration struct {
+	f       *fetcher
+	topic   string
+	id      [16]byte
+	index   int32
+	part    replica.API
+	session uint64
+	epoch   int32 // the source's leader epoch, -1 for unknown
+	// seen is told the source's high watermark, or why there is none.
+	seen func(highWatermark int64, err error)
+	out  chan outcome // holds one
+
+	// gone and idle are guarded by the fetcher's mu. An idle one is not
+	// fetched until its driver has dealt with its outcome.
+	gone, idle bool
+}
+
+// fetcher fetches from one broker of a source, one request at a time for all
+// partitions. It connects while it has any.
+type fetcher struct {
+	host      host.Host
+	log       *slog.Logger
+	addr      string
+	clusterID string
+	// keepLate makes it wrong: see defect.LateFetchAppended.
+	keepLate bool
+
+	mu      sync.Mutex
+	regs    []*registration
+	changed chan struct{}
+	cancel  context.CancelCauseFunc // ends the request in flight
+}
+
+func newFetcher(h host.Host, log *slog.Logger, addr, clusterID string, keepLate bool) *fetcher {
+	return &fetcher{host: h, log: log, addr: addr, clusterID: clusterID, keepLate: keepLate, changed: make(chan struct{})}
+}
+
+// add begins to fetch a partition. A long poll in flight goes on without it.
+func (f *fetcher) add(r *registration) {
+	r.f = f
+	r.out = make(chan outcome, 1)
+	f.mu.Lock()
+	f.regs = append(f.regs, r)
+	close(f.changed)
+	f.changed = make(chan struct{})
+	f.mu.Unlock()
+}
+
+// remove ends the fetching of a partition, and with it the connection on which
+// a response for it may be in flight. Those that stay are fetched over a new
+// one.
+func (r *registration) remove() {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.gone {
+		return
+	}
+	r.gone = true
+	for i, o := range f.regs {
+		if o == r {
+			f.regs = append(f.regs[:i:i], f.regs[i+1:]...)
+			break
+		}
+	}
+	if f.cancel != nil && !f.keepLate {
+		f.cancel(errRemoved)
+	}
+}
+
+// yield gives the partition back to its driver.
+func (r *registration) yield(o outcome) {
+	r.f.mu.Lock()
+	r.idle = true
+	r.f.mu.Unlock()
+	select {
+	case r.out <- o:
+	default:
+	}
+}
+
+// run fetches until ctx ends.
+func (f *fetcher) run(ctx context.Context) {
+	var c *conn
+	var last <-chan struct{}
+	wait := fetchFirstWait
+	retry := newBackoff()
+	drop := func() {
+		if c != nil {
+			_ = c.Close()
+			c = nil
+		}
+	}
+	defer drop()
+	for {
+		active, changed := f.active()
+		if len(active) == 0 {
+			drop()
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		if changed != last {
+			last, wait = changed, fetchFirstWait
+		}
+		err := f.once(ctx, &c, active, wait)
+		wait = min(2*wait, fetchWait)
+		if err == nil {
+			retry.reset()
+			continue
+		}
+		drop()
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errRemoved) {
+			continue
+		}
+		for _, r := range active {
+			r.seen(-1, err)
+			if permanent(err) {
+				r.yield(outcome{err: err})
+			}
+		}
+		f.log.Warn("mirror fetch failed", "source", f.addr, "error", err, "partitions", len(active))
+		if !retry.wait(ctx) {
+			return
+		}
+		// The leaders may be elsewhere by now: let the drivers look again.
+		for _, r := range active {
+			r.yield(outcome{err: err})
+		}
+	}
+}
+
+// active lists the partitions to fetch and a channel that closes when more
+// come.
+func (f *fetcher) active() ([]*registration, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*registration
+	for _, r := range f.regs {
+		if !r.idle {
+			all = append(all, r)
+		}
+	}
+	return all, f.changed
+}
+
+// once sends one fetch and appends what it brings.
+func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wait time.Duration) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f.mu.Lock()
+	f.cancel = cancel
+	for _, r := range active {
+		if r.gone && !f.keepLate { // since active was asked
+			f.cancel = nil
+			f.mu.Unlock()
+			return errRemoved
+		}
+	}
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.cancel = nil
+		f.mu.Unlock()
+	}()
+	if *c == nil {
+		fresh, _, err := dial(ctx, f.host, f.addr, f.clusterID)
+		if err != nil {
+			return err
+		}
+		*c = fresh
+	}
+	resp, err := ask[*kmsg.FetchResponse](ctx, *c, fetchRequest(active, wait))
+	if err != nil {
+		return err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			for _, r := range active {
+				if r.index == p.Partition && (r.topic == t.Topic || t.Topic == "" && r.id == t.TopicID) {
+					f.take(r, p)
+				}
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func fetchRequest(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.ReplicaID = -1 // a consumer: up to the source's high watermark
+	req.ReplicaState.ID = -1
+	req.MaxWaitMillis = int32(wait / time.Millisecond)
+	req.MinBytes, req.MaxBytes = fetchMinBytes, fetchMaxBytes
+	req.IsolationLevel = 0 // READ_UNCOMMITTED
+	req.SessionID, req.SessionEpoch = 0, -1
+	at := map[string]int{}
+	for _, r := range regs {
+		i, ok := at[r.topic]
+		if !ok {
+			t := kmsg.NewFetchRequestTopic()
+			t.Topic, t.TopicID = r.topic, r.id
+			i = len(req.Topics)
+			at[r.topic] = i
+			req.Topics = append(req.Topics, t)
+		}
+		o := r.part.Offsets()
+		p := kmsg.NewFetchRequestTopicPartition()
+		p.Partition = r.index
+		p.CurrentLeaderEpoch = r.epoch
+		p.FetchOffset, p.LastFetchedEpoch = o.LogEnd, o.LogEpoch
+		p.PartitionMaxBytes = fetchPartitionMax
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
+	}
+	return req
+}
+
+// take deals with one partition of a response.
+func (f *fetcher) take(r *registration, p *kmsg.FetchResponseTopicPartition) {
+	f.mu.Lock()
+	skip := r.idle || r.gone && !f.keepLate
+	f.mu.Unlock()
+	if skip {
+		return
+	}
+	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+		if errors.Is(err, kerr.OffsetOutOfRange) && p.LogStartOffset > r.part.Offsets().LogEnd {
+			err = fmt.Errorf("%w: at offset %d, this log ends at %d", errSourceStartsLater, p.LogStartOffset, r.part.Offsets().LogEnd)
+		}
+		r.seen(-1, err)
+		r.yield(outcome{err: fmt.Errorf("fetch %s-%d from the source: %w", r.topic, r.index, err)})
+		return
+	}
+	if p.DivergingEpoch.Epoch >= 0 || p.DivergingEpoch.EndOffset >= 0 {
+		r.yield(outcome{diverged: true, epoch: p.DivergingEpoch.Epoch, end: p.DivergingEpoch.EndOffset})
+		return
+	}
+	raw, err := wholeBatches(p.RecordBatches)
+	if err == nil && len(raw) > 0 {
+		_, err = r.part.AppendMirrored(r.session, raw)
+	}
+	if errors.Is(err, replica.ErrSessionEnded) {
+		f.log.Info("response in flight refused", "topic", r.topic, "partition", r.index, "source", f.addr)
+		r.yield(outcome{err: err})
+		return
+	}
+	r.seen(p.HighWatermark, err)
+	if err != nil {
+		r.yield(outcome{err: fmt.Errorf("append mirrored batches to %s-%d: %w", r.topic, r.index, err)})
+	}
+}
+
+// errTornBatch is a response that does not hold one whole batch.
+var errTornBatch = errors.New("response ends within its first batch")
+
+// wholeBatches leaves off the batch that a broker may have cut at the end of a
+// response.
+func wholeBatches(raw []byte) ([]byte, error) {
+	const head = 12 // base offset and length
+	end := 0
+	for len(raw)-end >= head {
+		n := int64(int32(binary.BigEndian.Uint32(raw[end+8:])))
+		if n < 0 {
+			return nil, fmt.Errorf("batch of %d bytes in a fetch response", n)
+		}
+		if n > int64(len(raw)-end-head) {
+			break
+		}
+		end += head + int(n)
+	}
+	if end == 0 && len(raw) > 0 {
+		return nil, errTornBatch
+	}
+	return raw[:end], nil
+}

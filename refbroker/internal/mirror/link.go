@@ -1,0 +1,158 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/lock"
+	"watershed.example/refbroker/internal/quorum"
+)
+
+// sourceLeader is where a partition is led on the source.
+type sourceLeader struct {
+	node  int32
+	addr  string
+	epoch int32 // -1: the source doesn't say
+}
+
+// link is one mirror's way to its source: what is known of the source's
+// leaders, and a fetcher for each of its brokers.
+type link struct {
+	mirror *quorum.Mirror
+	host   host.Host
+	// topics lists the topics of the mirror, to ask for together.
+	topics     func() []string
+	newFetcher func(addr string) *fetcher
+
+	// refresh is held by who asks the source, which many want at once.
+	refresh lock.Mutex
+
+	mu         sync.Mutex
+	generation uint64
+	known      map[string]knownTopic
+	addrs      map[int32]string
+	fetchers   map[string]*fetcher
+}
+
+type knownTopic struct {
+	id      [16]byte
+	err     error
+	leaders map[int32]sourceLeader
+}
+
+func newLink(m *quorum.Mirror, h host.Host, topics func() []string, newFetcher func(string) *fetcher) *link {
+	return &link{
+		mirror: m, host: h, topics: topics, newFetcher: newFetcher,
+		refresh: lock.New(), known: map[string]knownTopic{}, fetchers: map[string]*fetcher{},
+	}
+}
+
+// leader finds a partition's leader on the source, and its generation. What is
+// of generation stale or older is asked for again.
+func (l *link) leader(ctx context.Context, topic string, id [16]byte, index int32, stale uint64) (sourceLeader, uint64, error) {
+	if err := l.refresh.LockContext(ctx); err != nil {
+		return sourceLeader{}, stale, err
+	}
+	defer l.refresh.Unlock()
+	l.mu.Lock()
+	generation := l.generation
+	known := l.known[topic]
+	l.mu.Unlock()
+	// What the source could not say then it may know by now.
+	if _, ok := known.leaders[index]; !ok || generation <= stale {
+		if err := l.ask(ctx, topic); err != nil {
+			return sourceLeader{}, stale, err
+		}
+		l.mu.Lock()
+		generation, known = l.generation, l.known[topic]
+		l.mu.Unlock()
+	}
+	switch {
+	case known.err != nil:
+		return sourceLeader{}, generation, fmt.Errorf("topic %q on the source: %w", topic, known.err)
+	case known.id != id && known.id != [16]byte{}:
+		return sourceLeader{}, generation, fmt.Errorf("topic %q has id %x on the source and %x here: %w", topic, known.id, id, kerr.InconsistentTopicID)
+	}
+	leader, ok := known.leaders[index]
+	if !ok {
+		return sourceLeader{}, generation, fmt.Errorf("partition %s-%d has no leader on the source: %w", topic, index, kerr.LeaderNotAvailable)
+	}
+	return leader, generation, nil
+}
+
+// ask reads the metadata of the mirror's topics from the first broker that
+// answers: those known from before, then the bootstrap servers.
+func (l *link) ask(ctx context.Context, topic string) error {
+	topics := l.topics()
+	if !slices.Contains(topics, topic) {
+		topics = append(topics, topic)
+	}
+	l.mu.Lock()
+	var addrs []string
+	for _, id := range slices.Sorted(maps.Keys(l.addrs)) {
+		addrs = append(addrs, l.addrs[id])
+	}
+	l.mu.Unlock()
+	for _, a := range l.mirror.Bootstrap {
+		if !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	meta, err := AskCluster(ctx, l.host, addrs, l.mirror.SourceClusterID, topics...)
+	if err != nil {
+		return err
+	}
+	brokers := map[int32]string{}
+	for _, b := range meta.Brokers {
+		brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.generation++
+	l.addrs = brokers
+	l.known = map[string]knownTopic{}
+	for _, t := range meta.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		k := knownTopic{id: t.TopicID, err: kerr.ErrorForCode(t.ErrorCode), leaders: map[int32]sourceLeader{}}
+		for _, p := range t.Partitions {
+			if addr, ok := brokers[p.Leader]; ok {
+				k.leaders[p.Partition] = sourceLeader{node: p.Leader, addr: addr, epoch: p.LeaderEpoch}
+			}
+		}
+		l.known[*t.Topic] = k
+	}
+	if _, ok := l.known[topic]; !ok {
+		return fmt.Errorf("topic %q on the source: %w", topic, kerr.UnknownTopicOrPartition)
+	}
+	return nil
+}
+
+// fetcherTo returns the fetcher of the source broker at addr.
+func (l *link) fetcherTo(addr string) *fetcher {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, ok := l.fetchers[addr]
+	if !ok {
+		f = l.newFetcher(addr)
+		l.fetchers[addr] = f
+	}
+	return f
+}
+
+// permanent reports whether an error of the source will not go away by
+// itself: the mirror fails then, until the operator starts or stops it.
+func permanent(err error) bool {
+	return errors.Is(err, ErrOtherCluster) || errors.Is(err, kerr.InconsistentTopicID) ||
+		errors.Is(err, errNoCommonHistory) || errors.Is(err, errSourceStartsLater)
+}

@@ -1,0 +1,167 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
+)
+
+// epochSlack is how far the destination's leader epoch is raised above the
+// source's, so that not every election there needs a quorum record here.
+const epochSlack = 10
+
+// fence raises the partition's leader epoch above the source's, so that no
+// batch in its log is ever above it (LOG-5), and goes back to mirroring.
+func (d *driver) fence(ctx context.Context, v view, part replica.API) error {
+	if err := d.raise(ctx, v, part, d.fenceTo); err != nil {
+		return err
+	}
+	v, err := d.view()
+	if err != nil {
+		return err
+	}
+	return d.moveTo(ctx, v, quorum.Mirroring)
+}
+
+func (d *driver) raise(ctx context.Context, v view, part replica.API, source int32) error {
+	if v.part.LeaderEpoch >= source {
+		return nil
+	}
+	epoch := source + epochSlack
+	_, err := d.m.quorum.Apply(ctx, quorum.RaiseLeaderEpoch{Partitions: []quorum.MinLeaderEpoch{
+		{Topic: d.key.topic, Partition: d.key.index, Min: epoch},
+	}})
+	if err != nil {
+		return fmt.Errorf("raise the leader epoch to %d, above the source's: %w", epoch, err)
+	}
+	return inEpoch(ctx, part, epoch)
+}
+
+// mirror fetches the partition from the source's leader until ctx ends. The
+// fetcher stays when it returns: the next state removes it, a stop behind its
+// first gate.
+func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
+	d.removeFetcher()
+	l := d.m.linkOf(d.fetchers, v.mirror)
+	retry := newBackoff()
+	stale := uint64(0)
+	for {
+		leader, generation, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, stale)
+		if err != nil {
+			return err
+		}
+		v, err = d.view()
+		if err != nil {
+			return err
+		}
+		if v.part.Mirror.State != quorum.Mirroring {
+			return errStateChanged
+		}
+		if leader.epoch > v.part.LeaderEpoch {
+			d.fenceTo = leader.epoch
+			return d.moveTo(ctx, v, quorum.EpochFencing)
+		}
+		out, err := d.fetch(ctx, l, leader, part)
+		if err != nil {
+			return err
+		}
+		var above *replica.EpochAboveError
+		switch {
+		case errors.As(out.err, &above):
+			d.removeFetcher()
+			d.fenceTo = above.Batch
+			return d.moveTo(ctx, v, quorum.EpochFencing)
+		case out.diverged:
+			d.removeFetcher()
+			if err := d.realign(ctx, part, out); err != nil {
+				return err
+			}
+			continue
+		case permanent(out.err):
+			return out.err
+		}
+		d.removeFetcher()
+		stale = generation
+		if !errors.Is(out.err, replica.ErrSessionEnded) {
+			d.m.setStatus(d.key, func(s *Status) {
+				s.Error = out.err.Error()
+				s.Attempts++
+			})
+		}
+		if !retry.wait(ctx) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// fetch has a fetcher fetch in a new session until it gives the partition back.
+func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part replica.API) (outcome, error) {
+	session, err := part.BeginMirror()
+	if err != nil {
+		return outcome{}, err
+	}
+	reg := &registration{
+		topic: d.key.topic, id: d.key.id, index: d.key.index, part: part, session: session, epoch: leader.epoch,
+		seen: func(highWatermark int64, err error) {
+			d.m.setStatus(d.key, func(s *Status) {
+				if err != nil {
+					s.Error = err.Error()
+					s.Attempts++
+					return
+				}
+				s.SourceHighWatermark, s.Error, s.Attempts = highWatermark, "", 0
+			})
+		},
+	}
+	d.reg = reg
+	l.fetcherTo(leader.addr).add(reg)
+	select {
+	case out := <-reg.out:
+		return out, nil
+	case <-ctx.Done():
+		return outcome{}, context.Cause(ctx)
+	}
+}
+
+// realign follows a source whose log parts from this one below its end: the
+// source was cut itself, in a stop of its own or an unclean election (CH-3).
+func (d *driver) realign(ctx context.Context, part replica.API, out outcome) error {
+	v, err := d.view()
+	if err != nil {
+		return err
+	}
+	o := part.Offsets()
+	target := max(out.end, 0)
+	if epoch, end := part.EndOffsetForEpoch(out.epoch); epoch >= 0 {
+		target = min(target, end)
+	}
+	target = max(min(target, o.LogEnd), o.LogStart)
+	d.log.Warn("the source's log parts from this one", "source_epoch", out.epoch, "source_end", out.end, "cut_to", target, "log_end", o.LogEnd)
+	return d.cutTo(ctx, v, part, target, o.LogEpoch)
+}
+
+// cutTo records an alignment at target and cuts the log there. It happens
+// with every session ended, so that nothing is appended in between.
+func (d *driver) cutTo(ctx context.Context, v view, part replica.API, target int64, logEpoch int32) error {
+	part.EndMirror()
+	res, err := d.m.quorum.Apply(ctx, quorum.AlignMirror{
+		Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Target: target, LogEpoch: logEpoch,
+	})
+	if err != nil {
+		return fmt.Errorf("record the alignment at offset %d: %w", target, err)
+	}
+	p, ok := res.(*quorum.Partition)
+	if !ok {
+		return fmt.Errorf("record the alignment at offset %d: unexpected result %T", target, res)
+	}
+	if err := inEpoch(ctx, part, p.LeaderEpoch); err != nil {
+		return err
+	}
+	if err := part.Cut(target, p.LeaderEpoch); err != nil {
+		return fmt.Errorf("cut to %d, where the logs part: %w", target, err)
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
+)
+
+// The steps of STOPPING, in order. Their names are API: describe shows them,
+// and test hooks arm "before:" and "after:" them.
+const (
+	StepFetchersRemoved  = "fetchers-removed"
+	StepSettled          = "settled"
+	StepTruncated        = "truncated"
+	StepLastMirrored     = "last-mirrored-offset-persisted"
+	StepBarrierAppended  = "barrier-appended"
+	StepBarrierCommitted = "barrier-committed"
+	StepStopped          = "stopped"
+)
+
+// PointRecorded is a gate within [StepTruncated]: the quorum has recorded the
+// cut, and the log is not cut yet.
+const PointRecorded = "recorded:" + StepTruncated
+
+// Steps lists the steps of STOPPING, in order.
+func Steps() []string {
+	names := make([]string, 0, len(steps()))
+	for _, s := range steps() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// stopping is one stop of one partition, as far as this driver has come.
+type stopping struct {
+	d     *driver
+	part  replica.API
+	queue []step
+	// entered is set once the first of queue has passed its first gate.
+	entered bool
+	// settledAt are the marks of the log once it was settled.
+	settledAt replica.Offsets
+}
+
+// step is one step of STOPPING. done says, from the quorum's record and the
+// log alone, whether this stop has it behind itself; run does it, and may be
+// repeated.
+type step struct {
+	name string
+	done func(s *stopping, v view) bool
+	run  func(s *stopping, ctx context.Context, v view) error
+	// aligned steps are left out of a stop that comes before the mirror has
+	// aligned the log: that is still this cluster's own, so it is neither cut
+	// nor does it need a barrier (BAR-1).
+	aligned bool
+}
+
+func steps() []step {
+	return []step{
+		// Nothing records that no response is in flight; it costs nothing to
+		// make sure again.
+		{StepFetchersRemoved, never, (*stopping).removeFetchers, false},
+		{StepSettled, recorded, (*stopping).settle, true},
+		{StepTruncated, isCut, (*stopping).truncate, true},
+		{StepLastMirrored, isCut, (*stopping).persistLast, true},
+		{StepBarrierAppended, (*stopping).hasBarrier, (*stopping).appendBarrier, true},
+		{StepBarrierCommitted, never, (*stopping).commitBarrier, true},
+		{StepStopped, never, (*stopping).finish, false},
+	}
+}
+
+// stop takes the partition from STOPPING to STOPPED. It needs no source. After
+// an error it goes on at the same step when it is called again; a driver that
+// finds a stop that another has begun goes on at the first step not done.
+func (d *driver) stop(part replica.API) error {
+	if d.stopping == nil {
+		v, err := d.view()
+		if err != nil {
+			return err
+		}
+		s := &stopping{d: d, part: part}
+		for _, st := range steps() {
+			if (v.part.Mirror.Aligned || !st.aligned) && !st.done(s, v) {
+				s.queue = append(s.queue, st)
+			}
+		}
+		d.stopping = s
+	}
+	s := d.stopping
+	for len(s.queue) > 0 {
+		st := s.queue[0]
+		d.m.setStatus(d.key, func(s *Status) { s.Phase = st.name })
+		if !s.entered {
+			if err := d.m.gate.Pass(d.ctx, "before:"+st.name, d.key.String()); err != nil {
+				return err
+			}
+			s.entered = true
+		}
+		v, err := d.view()
+		if err != nil {
+			return err
+		}
+		if err := st.run(s, d.ctx, v); err != nil {
+			return fmt.Errorf("step %s: %w", st.name, err)
+		}
+		s.queue, s.entered = s.queue[1:], false
+		d.log.Info("mirror stop", "step", st.name)
+		d.m.setStatus(d.key, func(s *Status) { s.Error, s.Attempts = "", 0 })
+		if err := d.m.gate.Pass(d.ctx, "after:"+st.name, d.key.String()); err != nil {
+			return err
+		}
+	}
+	d.stopping = nil
+	d.m.setStatus(d.key, func(s *Status) { s.Phase = "" })
+	return nil
+}
+
+func never(*stopping, view) bool { return false }
+
+// recorded says whether the quorum has the cut.
+func recorded(_ *stopping, v view) bool { return v.part.Mirror.Current != nil }
+
+// isCut says whether the log has followed the recorded cut.
+func isCut(s *stopping, v view) bool {
+	c := v.part.Mirror.Current
+	return c != nil && (s.part.Offsets().LogEnd <= c.L || s.hasBarrier(v))
+}
+
+// hasBarrier says whether this stop's own barrier is in the log: one at L with
+// the stop's epoch or a later one. A barrier at L that came from the source has
+// a lower epoch.
+func (s *stopping) hasBarrier(v view) bool {
+	c := v.part.Mirror.Current
+	if c == nil {
+		return false
+	}
+	for _, b := range s.part.Barriers() {
+		if b.Offset == c.L && b.LeaderEpoch >= c.Epoch && b.SourceClusterID == c.SourceClusterID {
+			return true
+		}
+	}
+	return false
+}
+
+// removeFetchers ends the session: what is in flight is not appended from here
+// on (LINK-1), and nothing else comes from the source (LINK-3).
+func (s *stopping) removeFetchers(context.Context, view) error {
+	s.d.removeFetcher()
+	s.part.EndMirror()
+	return nil
+}
+
+// settle waits until the high watermark has reached the log's end: that of a
+// new leader is stale and low, and so is its last stable offset.
+func (s *stopping) settle(ctx context.Context, _ view) error {
+	o, err := s.part.Settle(ctx)
+	if err != nil {
+		return err
+	}
+	s.settledAt = o
+	return nil
+}
+
+// truncate records the cut to the last stable offset, and then cuts.
+func (s *stopping) truncate(ctx context.Context, v view) error {
+	d := s.d
+	c := v.part.Mirror.Current
+	if c == nil {
+		o := s.settledAt
+		res, err := d.m.quorum.Apply(ctx, quorum.CutForStop{
+			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch,
+			L: o.LastStable, LogEpoch: o.LogEpoch,
+			LastMirroredOffset: o.LastStable - 1, LastMirroredEpoch: epochBelow(s.part, o.LastStable),
+			SourceClusterID: v.mirror.SourceClusterID,
+		})
+		if err != nil {
+			return fmt.Errorf("record the cut to %d: %w", o.LastStable, err)
+		}
+		p, ok := res.(*quorum.Partition)
+		if !ok || p.Mirror.Current == nil {
+			return fmt.Errorf("record the cut to %d: unexpected result %T", o.LastStable, res)
+		}
+		c = p.Mirror.Current
+		if err := d.m.gate.Pass(ctx, PointRecorded, d.key.String()); err != nil {
+			return err
+		}
+	}
+	if err := inEpoch(ctx, s.part, c.Epoch); err != nil {
+		return err
+	}
+	return s.part.Cut(c.L, c.Epoch)
+}
+
+// epochBelow is the leader epoch of the last record below an offset, -1 for
+// none.
+func epochBelow(part replica.API, offset int64) int32 {
+	o := part.Offsets()
+	for epoch := o.LogEpoch; epoch >= 0 && offset > o.LogStart; {
+		before, end := part.EndOffsetForEpoch(epoch - 1)
+		if before < 0 || before >= epoch || end < offset {
+			return epoch
+		}
+		epoch = before
+	}
+	return -1
+}
+
+// errNoRecord is a quorum that lost what it had confirmed.
+var errNoRecord = errors.New("the quorum has no record of this stop's cut")
+
+// persistLast makes sure that the last mirrored offset is recorded: it went
+// into the quorum together with the cut.
+func (s *stopping) persistLast(_ context.Context, v view) error {
+	if v.part.Mirror.Current == nil {
+		return errNoRecord
+	}
+	return nil
+}
+
+// appendBarrier appends this stop's barrier at L, or finds it there.
+func (s *stopping) appendBarrier(_ context.Context, v view) error {
+	c := v.part.Mirror.Current
+	if c == nil {
+		return errNoRecord
+	}
+	if s.d.m.defects.Has(defect.NoBarrier) {
+		return nil
+	}
+	_, err := s.part.AppendBarrier(psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: c.Epoch, SourceClusterID: c.SourceClusterID})
+	return err
+}
+
+// commitBarrier waits until every in-sync replica holds the barrier (BAR-5).
+func (s *stopping) commitBarrier(ctx context.Context, v view) error {
+	if v.part.Mirror.Current == nil {
+		return errNoRecord
+	}
+	if s.d.m.defects.Has(defect.NoBarrier) {
+		return nil
+	}
+	return s.part.WaitCommitted(ctx, v.part.Mirror.Current.L)
+}
+
+// finish records STOPPED: from here on the partition is writable.
+func (s *stopping) finish(ctx context.Context, v view) error {
+	if v.part.Mirror.State == quorum.Stopped { // the answer to the record was lost
+		return nil
+	}
+	_, err := s.d.m.quorum.Apply(ctx, quorum.FinishStop{
+		Topic: s.d.key.topic, Partition: s.d.key.index, LeaderEpoch: v.part.LeaderEpoch,
+	})
+	return err
+}
