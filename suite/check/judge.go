@@ -207,16 +207,6 @@ func (j *judge) parts() []*part {
 	return all
 }
 
-// completed says whether every partition of the run was seen STOPPED.
-func (j *judge) completed() bool {
-	for _, p := range j.parts() {
-		if p.stopped == never {
-			return false
-		}
-	}
-	return len(j.parts()) > 0
-}
-
 // needStop notes on r that the failover has to be complete and its logs there.
 func (j *judge) needStop(r *ruling) {
 	for _, p := range j.parts() {

@@ -22,7 +22,7 @@ var vacuousRuns = []struct {
 	{"LOG-3", "hold no batch", func(_ *testing.T, w *world) { w.a, w.b, w.be = nil, nil, nil }},
 	{"BAR-1", "no partition was empty", func(_ *testing.T, w *world) { w.run.Topics[1].Empty = nil }},
 	{"BAR-1", "never seen STOPPED", notStopped},
-	{"BAR-2", "no barrier", noBarrier},
+	{"BAR-2", "holds a barrier", noBarrier},
 	{"BAR-3", "mirrored batch below", emptyMirror},
 	{"BAR-4", "no log holds a barrier", noBarrier},
 	{"BAR-6", "no read_committed reader crossed", func(_ *testing.T, w *world) {
