@@ -41,6 +41,9 @@ type Request struct {
 	Remote   net.Addr
 	// Body is what API.New made, filled.
 	Body Message
+	// Unsupported marks an ApiVersions request of a version that is not served;
+	// Version and Body are those of version 0 then, and Body is empty.
+	Unsupported bool
 }
 
 // Response makes the empty response to a kmsg request, with the request's
@@ -67,7 +70,7 @@ var ErrCloseConnection = errors.New("connection closed on purpose")
 type API struct {
 	Key, Min, Max int16
 	Name          string
-	// New makes an empty request. Nil means kmsg's for the key.
+	// New makes an empty request.
 	New    func() Message
 	Handle Handler
 }
