@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -69,14 +70,10 @@ func printLog(out *bufio.Writer, in *bufio.Reader, start int64, o Options) error
 		if size < psm.HeaderSize || size > maxBatch {
 			return damaged("a batch of %d bytes", size)
 		}
-		if int64(cap(raw)) < size {
-			raw = make([]byte, size)
-		}
-		raw = raw[:size]
-		if n, err := io.ReadFull(in, raw); err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				return damaged("a batch of %d bytes, but only %d are left", size, n)
-			}
+		raw, err = readBatch(in, raw[:0], int(size))
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return damaged("a batch of %d bytes, but only %d are left", size, len(raw))
+		} else if err != nil {
 			return fmt.Errorf("read at position %d: %w", position, err)
 		}
 		b, err := psm.DecodeBatch(raw)
@@ -90,6 +87,25 @@ func printLog(out *bufio.Writer, in *bufio.Reader, start int64, o Options) error
 			}
 		}
 	}
+}
+
+// readBatch appends size bytes to dst, a piece at a time: a length that lies
+// must not cost more memory than the file has bytes.
+func readBatch(in io.Reader, dst []byte, size int) ([]byte, error) {
+	const piece = 1 << 20
+	for len(dst) < size {
+		n := min(piece, size-len(dst))
+		dst = slices.Grow(dst, n)
+		got, err := io.ReadFull(in, dst[len(dst):len(dst)+n])
+		dst = dst[:len(dst)+got]
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
 }
 
 func isZero(p []byte) bool {
