@@ -147,6 +147,18 @@ var badRuns = []struct {
 			return false
 		})
 	}},
+	{id: "RO-5", name: "accepted while held before the barrier", anomaly: EarlyWrite, offset: 12, spoil: func(_ *testing.T, w *world) {
+		w.acceptAt("before:barrier-appended")
+	}},
+	{id: "RO-1", name: "accepted while held after the barrier", anomaly: WriteInWindow, offset: 12, spoil: func(_ *testing.T, w *world) {
+		w.acceptAt("before:stopped")
+	}},
+	{id: "TXN-2", name: "a marker of the source ends a local transaction", anomaly: ForeignMarker, offset: 24, also: []string{"LINK-1", "BAR-3"}, spoil: func(_ *testing.T, w *world) {
+		foreign := *at(w.a, 14) // pid 1 epoch 3
+		foreign.base, foreign.epoch = 24, 5
+		own := history.Tag{Cluster: "B", Writer: "v1", Txn: 2, Intent: history.IntentAbort, Index: 90, Place: "t-0"}
+		w.b = append(w.b, spec{base: 23, epoch: 5, pid: 1, pepoch: 2, attributes: transactional, tags: []history.Tag{own}}, foreign, marker(25, 5, 1, 3, 0))
+	}},
 	{id: "PSM-1", name: "a mirrored producer is known", anomaly: BarrierResurrect, offset: 8, spoil: func(_ *testing.T, w *world) {
 		w.describe("t", history.ProducerState{ProducerID: 9, Epoch: 3, LastSequence: 1, CurrentTxnStart: -1})
 	}},
@@ -356,4 +368,46 @@ func TestAFindingShowsTheBatchesAround(t *testing.T) {
 	require.Contains(t, f.Around[3], "written by A/w3 record 0")
 	require.Contains(t, f.Around[6], "MIRROR_PID_RESET")
 	require.Contains(t, f.Got, "first difference at byte 17")
+}
+
+// acceptAt lets a write succeed while the suite holds the partition at a gate.
+func (w *world) acceptAt(point string) {
+	held := len(w.events)
+	gate := func(what history.GateEvent) {
+		w.add(history.Event{Kind: history.KindGate, Gate: &history.Gate{Cluster: "B", Node: 1, Point: point, Partition: "t-0", What: what}})
+	}
+	gate(history.GateHeld)
+	s := spec{pid: -1, tags: []history.Tag{{Cluster: "B", Writer: "early", Txn: history.NoTxn, Intent: history.IntentNone, Place: "t-0"}}}
+	w.send(s, history.Plain, 12, "", ok)
+	gate(history.GateReleased)
+	added := slices.Clone(w.events[held:])
+	w.events = w.events[:held]
+	w.insertBefore(func(e *history.Event) bool { return e.Mirror != nil && e.Mirror.State == "STOPPED" }, added...)
+}
+
+// With clocks that stand still and ids that collide, a marker of the
+// destination's can equal one of the source's to the byte.
+func TestAnOwnMarkerMayEqualOneOfTheSource(t *testing.T) {
+	w := newWorld(0)
+	twin := *at(w.a, 14)
+	twin.base, twin.epoch = 24, 5
+	own := history.Tag{Cluster: "B", Writer: "v1", Txn: 2, Intent: history.IntentCommit, Index: 90, Place: "t-0"}
+	w.b = append(w.b, spec{base: 23, epoch: 5, pid: 1, pepoch: 2, attributes: transactional, tags: []history.Tag{own}}, twin)
+	for _, v := range verdicts(t, w) {
+		require.Equal(t, Held, v.Outcome, "%s: %s", v.Requirement, v.Reason)
+	}
+}
+
+func TestAMovingLeaderIsNoRefusal(t *testing.T) {
+	w := newWorld(0)
+	w.edit(t, func(e *history.Event) bool {
+		if e.Kind != history.KindProduceAck || e.Produce.Writer != "probe-idempotent" {
+			return false
+		}
+		e.Produce.Result = &history.Result{Outcome: history.Refused, Code: 6}
+		return true
+	})
+	v := verdicts(t, w)["RO-1"]
+	require.Equal(t, Inconclusive, v.Outcome)
+	require.Contains(t, v.Reason, "no idempotent write")
 }

@@ -152,8 +152,8 @@ func (j *judge) bar4(r *ruling) {
 
 // Bounds for a reader that asks again and again at a control record.
 const (
-	busyFetches   = 1000
-	busyPerSecond = 500
+	busyFetches   = 2000
+	busyPerSecond = 1000
 )
 
 // bar6 holds that no reader sees the barrier, and that none sticks to it.
@@ -188,10 +188,10 @@ func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolatio
 		switch {
 		case e.Read != nil && e.Read.Cluster == p.Destination && e.Read.Topic == p.topic && e.Read.Partition == p.index:
 			lastRead[e.Read.Reader] = e.At
-			if e.Read.Offset > barrier && e.Seq > p.stopRequested {
+			k := p.lead.at(e.Read.Offset)
+			if e.Read.Offset > barrier && k >= 0 && p.lead.entries[k].origin == local && !p.sourceHad(e.Read) {
 				past[e.Read.Reader] = true
 			}
-			k := p.lead.at(e.Read.Offset)
 			if k < 0 || !p.lead.entries[k].IsControl() || p.sourceHad(e.Read) {
 				continue
 			}

@@ -45,7 +45,7 @@ func (j *judge) idem1(r *ruling) {
 			}
 			h := header{*o.sent.Batch, o.sent.Count}
 			k, met := mirrored[h]
-			if !met || tried[h] {
+			if !met || tried[h] || j.usedBefore(p, h.ProducerID, o) {
 				continue
 			}
 			tried[h] = true
@@ -56,6 +56,33 @@ func (j *judge) idem1(r *ruling) {
 	}
 	r.need(collided > 0, "no batch with the header of a mirrored one was tried after the stop")
 	r.saw("%d batches with the header of a mirrored one were appended", collided)
+}
+
+// usedBefore says whether a client of the destination had used the producer id
+// in the partition since the barrier, before o began: then o meets that one's
+// state and not a mirrored entry's.
+func (j *judge) usedBefore(p *part, id int64, o *operation) bool {
+	first, found := p.lead.firstLocal(id)
+	if !found {
+		return false
+	}
+	for _, other := range j.order {
+		if other != o && other.began < o.began && other.at(p) && other.sent.Tag == first {
+			return true
+		}
+	}
+	return false
+}
+
+// firstLocal is the tag of the first local record under a producer id.
+func (s *side) firstLocal(id int64) (tag history.Tag, found bool) {
+	for i := range s.entries {
+		e := &s.entries[i]
+		if e.origin == local && e.ProducerID == id && len(e.records) > 0 && e.records[0].tagged {
+			return e.records[0].tag, true
+		}
+	}
+	return tag, false
 }
 
 // localFrom is the offset from which on only the destination writes: after the
@@ -115,7 +142,7 @@ func (j *judge) idem2(r *ruling) {
 			}
 			b := o.sent.Batch
 			m, known := mirrored[b.ProducerID]
-			fits := known && !used[b.ProducerID]
+			fits := known && !used[b.ProducerID] && !j.usedBefore(p, b.ProducerID, o)
 			switch o.sent.Collision {
 			case history.LowerEpoch:
 				fits = fits && b.Epoch < m.epoch

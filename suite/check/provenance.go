@@ -122,6 +122,9 @@ func newDestination(j *judge, p *part, r *Replica) *side {
 	for i := range s.entries {
 		e := &s.entries[i]
 		e.origin = src.originOf(e, p, s.barrier >= 0, lenient)
+		if e.origin == movedCopy && e.IsControl() && s.ownMarker(i) {
+			e.origin = local
+		}
 		if e.origin == ownBarrier && s.barrier < 0 {
 			s.barrier = i
 		}
@@ -130,6 +133,29 @@ func newDestination(j *judge, p *part, r *Replica) *side {
 	s.index()
 	s.replay()
 	return s
+}
+
+// ownMarker says whether the marker with index i, which equals one of the
+// source's, is nevertheless the destination's own: with ids and epochs that
+// collide on purpose and clocks that may stand still, two coordinators can
+// write the same bytes. It is when a local transaction of its id is open and no
+// other marker follows that would end that.
+func (s *side) ownMarker(i int) bool {
+	id, open := s.entries[i].ProducerID, false
+	for k := range s.entries[:i] {
+		if e := &s.entries[k]; e.origin == local && e.ProducerID == id && e.IsTransactional() {
+			open = !e.IsControl()
+		}
+	}
+	if !open {
+		return false
+	}
+	for k := i + 1; k < len(s.entries); k++ {
+		if e := &s.entries[k]; e.ProducerID == id && e.IsTransactional() {
+			return !e.IsControl()
+		}
+	}
+	return true
 }
 
 // copies finds batches of the source.

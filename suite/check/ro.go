@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"watershed.example/suite/history"
 )
@@ -37,15 +38,22 @@ func (j *judge) ro1(r *ruling) {
 	r.saw("refused while mirroring: %d plain, %d idempotent, %d transactional, %d AddPartitionsToTxn", refused["plain"], refused["idempotent"], refused["transactional"], refused["AddPartitionsToTxn"])
 }
 
+// retriable holds codes that a broker answers while leaders or coordinators
+// move: a client asks again, so they are no refusal.
+var retriable = map[int16]bool{3: true, 5: true, 6: true, 7: true, 9: true, 14: true, 15: true, 16: true, 19: true, 20: true, 51: true, 74: true, 75: true, 76: true}
+
 func (j *judge) refusal(r *ruling, p *part, o *operation, refused map[string]int) {
 	tag := who(o.sent.Tag)
 	switch o.result.Outcome {
 	case history.OK:
-		if o.ended < p.stopRequested {
+		if o.ended < p.stopRequested || j.heldDuring(p, o, afterBarrier) {
 			r.findings = append(r.findings, j.told(p, WriteInWindow, o.offset, fmt.Sprintf("the %s write of %s refused: the partition mirrors", o.sent.Mode, tag),
 				fmt.Sprintf("acknowledged at offset %d", o.offset)))
 		}
 	case history.Refused:
+		if retriable[o.result.Code] {
+			return // says nothing about the window
+		}
 		refused[string(o.sent.Mode)]++
 		if o.result.Message == "" || o.result.Code <= 0 {
 			r.findings = append(r.findings, j.told(p, UnclearRefusal, -1, fmt.Sprintf("the %s write of %s refused with an error code and a message that say why", o.sent.Mode, tag),
@@ -150,7 +158,6 @@ func (j *judge) ro5(r *ruling) {
 				}
 			}
 		}
-		appended := j.gateSeen(p, "after:barrier-appended")
 		for _, o := range j.order {
 			if !o.at(p) || o.began < p.mirroring {
 				continue
@@ -162,7 +169,7 @@ func (j *judge) ro5(r *ruling) {
 				continue
 			}
 			accepted++
-			if o.ended > p.stopRequested && o.began < p.stopped && o.sent.Collision == "" && j.early(p, o, appended) {
+			if o.ended > p.stopRequested && o.began < p.stopped && o.sent.Collision == "" && j.early(p, o) {
 				r.findings = append(r.findings, j.told(p, EarlyWrite, o.offset, "no write accepted before the barrier is in the log",
 					fmt.Sprintf("%s acknowledged at offset %d, event %d", who(o.sent.Tag), o.offset, o.ended)))
 			}
@@ -175,13 +182,47 @@ func (j *judge) ro5(r *ruling) {
 }
 
 // early says whether a write was acknowledged before its partition's barrier:
-// below it, or before the first moment at which the barrier can have been there.
+// below it, or while the suite itself held the partition at a gate before it.
 // A write whose record lies between L and the barrier is reported from the log.
-func (j *judge) early(p *part, o *operation, appended int64) bool {
+func (j *judge) early(p *part, o *operation) bool {
 	if p.lead == nil || p.lead.barrier < 0 || len(p.lead.byTag[tagKey(o.sent.Tag)]) > 0 && o.offset < p.lead.barrierOffset() {
 		return false
 	}
-	return o.offset >= 0 && o.offset < p.lead.barrierOffset() || appended != never && o.ended < appended
+	return o.offset >= 0 && o.offset < p.lead.barrierOffset() || j.heldDuring(p, o, beforeBarrier)
+}
+
+// Points of STOPPING at which a held partition can't have its barrier yet, and
+// those at which it has it, but is not writable.
+var (
+	beforeBarrier = []string{
+		"before:fetchers-removed", "after:fetchers-removed", "before:settled", "after:settled",
+		"before:truncated", "after:truncated", "before:last-mirrored-offset-persisted",
+		"after:last-mirrored-offset-persisted", "before:barrier-appended",
+	}
+	afterBarrier = []string{"after:barrier-appended", "before:barrier-committed", "after:barrier-committed", "before:stopped"}
+)
+
+// heldDuring says whether the partition was held at one of the points from
+// before the operation began until after it ended. That a partition is held is
+// seen after it is, and that it is released is written before it is, so the
+// window is one that surely was.
+func (j *judge) heldDuring(p *part, o *operation, points []string) bool {
+	since := map[string]int64{}
+	for i := range j.ev.Events {
+		e := &j.ev.Events[i]
+		if g := e.Gate; g != nil && g.Cluster == p.Destination && (g.Partition == "" || g.Partition == p.place()) && slices.Contains(points, g.Point) {
+			switch g.What {
+			case history.GateHeld:
+				since[g.Point] = e.Seq
+			case history.GateReleased:
+				if at := since[g.Point]; at > 0 && at < o.began && o.ended < e.Seq {
+					return true
+				}
+				delete(since, g.Point)
+			}
+		}
+	}
+	return false
 }
 
 // gateSeen is when the point was first reported for the partition; never where it was not.

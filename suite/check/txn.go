@@ -66,10 +66,10 @@ func (j *judge) txn1(r *ruling) {
 
 // ends reads high watermark and LSO from an event about the partition.
 func (p *part) ends(e *history.Event) (hw, lso int64, ok bool) {
-	if o := e.Offsets; o != nil && o.Cluster == p.Destination && o.Topic == p.topic && o.Partition == p.index {
+	if o := e.Offsets; o != nil && o.LastStableOffset >= 0 && o.Cluster == p.Destination && o.Topic == p.topic && o.Partition == p.index {
 		return o.HighWatermark, o.LastStableOffset, true
 	}
-	if f := e.Fetch; f != nil && f.Code == 0 && f.Cluster == p.Destination && f.Topic == p.topic && f.Partition == p.index {
+	if f := e.Fetch; f != nil && f.Code == 0 && f.LastStableOffset >= 0 && f.Cluster == p.Destination && f.Topic == p.topic && f.Partition == p.index {
 		return f.HighWatermark, f.LastStableOffset, true
 	}
 	return 0, 0, false
