@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"watershed.example/refbroker/internal/gate"
+)
+
+// hooksCommand is "refbroker hooks": it drives the gates of a broker that
+// serves with --test-hooks, from where the broker runs.
+func hooksCommand() *cobra.Command {
+	var socket string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "hooks --socket SOCKET",
+		Short: "Hold or kill a broker at the steps of STOPPING",
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if socket == "" {
+				return errors.New("--socket is missing: the path that serve --test-hooks was given")
+			}
+			return nil
+		},
+	}
+	cmd.PersistentFlags().StringVar(&socket, "socket", "", "the broker's --test-hooks `SOCKET`")
+	cmd.PersistentFlags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
+
+	// each makes a subcommand whose result is printed as JSON.
+	each := func(use, short string, args cobra.PositionalArgs, do func(context.Context, *Hooks, []string) (any, error)) {
+		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: args, RunE: func(c *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeoutCause(c.Context(), timeout, fmt.Errorf("no end after %s", timeout))
+			defer cancel()
+			h, err := DialHooks(ctx, socket)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = h.Close() }()
+			result, err := do(ctx, h, append(args, "", "", "")) // optional arguments are ""
+			if err != nil || result == nil {
+				return err
+			}
+			return json.NewEncoder(c.OutOrStdout()).Encode(result)
+		}})
+	}
+	each("arm POINT hold|crash [PARTITION]", "Hold or kill the broker at a point", cobra.RangeArgs(2, 3),
+		func(ctx context.Context, h *Hooks, args []string) (any, error) {
+			return nil, h.Arm(ctx, args[0], args[2], HookAction(args[1]))
+		})
+	each("await POINT [PARTITION]", "Wait until a point is passed; earlier passes count", cobra.RangeArgs(1, 2),
+		func(ctx context.Context, h *Hooks, args []string) (any, error) {
+			return h.Await(ctx, args[0], args[1])
+		})
+	each("release POINT [PARTITION]", "Disarm a point and let go who is held there", cobra.RangeArgs(1, 2),
+		func(ctx context.Context, h *Hooks, args []string) (any, error) {
+			n, err := h.Release(ctx, args[0], args[1])
+			return map[string]int{"released": n}, err
+		})
+	each("crash [POINT [PARTITION]]", "Kill the broker, at once or at a point", cobra.MaximumNArgs(2),
+		func(ctx context.Context, h *Hooks, args []string) (any, error) {
+			if args[0] != "" {
+				return nil, h.Arm(ctx, args[0], args[1], Crash)
+			}
+			return nil, h.Crash(ctx)
+		})
+	each("status", "Show what is armed and who is held", cobra.NoArgs,
+		func(ctx context.Context, h *Hooks, _ []string) (any, error) {
+			s, err := h.Status(ctx)
+			return gate.Reply{OK: err == nil, Armed: s.Armed, Held: s.Held}, err
+		})
+	return cmd
+}

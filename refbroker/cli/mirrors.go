@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"watershed.example/mirrorrpc"
+)
+
+// dialFunc opens a connection to a broker.
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// mirrorsOptions are the flags that the subcommands of mirrors share.
+type mirrorsOptions struct {
+	dial      dialFunc
+	bootstrap string
+	output    string
+	timeout   time.Duration
+	wait      bool
+}
+
+// mirrorsCommand is "refbroker mirrors": the mirrors of a running cluster.
+func mirrorsCommand(dial dialFunc) *cobra.Command {
+	o := &mirrorsOptions{dial: dial}
+	cmd := &cobra.Command{
+		Use:   "mirrors",
+		Short: "Create, start, stop, list and describe mirrors of other clusters",
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if o.output != "table" && o.output != "json" {
+				return fmt.Errorf("--output %q: want table or json", o.output)
+			}
+			return nil
+		},
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&o.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of the destination cluster")
+	flags.StringVarP(&o.output, "output", "o", "table", "table or json")
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for answers and for --wait")
+	cmd.AddCommand(mirrorsCreate(o), mirrorsStart(o), mirrorsStop(o), mirrorsList(o), mirrorsDescribe(o))
+	return cmd
+}
+
+// client calls do with a client of the destination cluster.
+func (o *mirrorsOptions) client(cmd *cobra.Command, do func(context.Context, mirrorrpc.Client) error) error {
+	ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, fmt.Errorf("no end after %s", o.timeout))
+	defer cancel()
+	cl, err := kgo.NewClient(
+		kgo.SeedBrokers(o.bootstrap), kgo.Dialer(o.dial), kgo.MaxVersions(nil), kgo.ClientID("refbroker-mirrors"),
+		kgo.RequestRetries(3), kgo.DisableClientMetrics(),
+	)
+	if err != nil {
+		return fmt.Errorf("--bootstrap-server %q: %w", o.bootstrap, err)
+	}
+	defer cl.Close()
+	if err := do(ctx, mirrorrpc.Client{R: cl}); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+		return err
+	}
+	return nil
+}
+
+func mirrorsCreate(o *mirrorsOptions) *cobra.Command {
+	var source, id string
+	var configs []string
+	cmd := &cobra.Command{
+		Use:   "create MIRROR --source HOST:PORT[,HOST:PORT]",
+		Short: "Name a link to a source cluster",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all := map[string]string{mirrorrpc.ConfigBootstrap: source}
+			if id != "" {
+				all[mirrorrpc.ConfigSourceClusterID] = id
+			}
+			for _, c := range configs {
+				name, value, ok := strings.Cut(c, "=")
+				if !ok {
+					return fmt.Errorf("--config %q: want NAME=VALUE", c)
+				}
+				all[name] = value
+			}
+			return o.client(cmd, func(ctx context.Context, c mirrorrpc.Client) error {
+				if err := c.Create(ctx, args[0], all); err != nil {
+					return err
+				}
+				return o.say(cmd, map[string]any{"created": args[0]}, "Created mirror %s\n", args[0])
+			})
+		},
+	}
+	cmd.Flags().StringVar(&source, "source", "", "bootstrap `servers` of the source cluster")
+	cmd.Flags().StringVar(&id, "source-cluster-id", "", "the source's cluster `id`; the source is asked when it is not given")
+	cmd.Flags().StringArrayVar(&configs, "config", nil, "another setting, `NAME=VALUE` (repeatable)")
+	_ = cmd.MarkFlagRequired("source")
+	return cmd
+}
+
+func mirrorsStart(o *mirrorsOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "start MIRROR TOPIC...",
+		Short: "Start to mirror topics, which are read-only from then on",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.client(cmd, func(ctx context.Context, c mirrorrpc.Client) error {
+				if err := c.Start(ctx, args[0], args[1:]...); err != nil {
+					return err
+				}
+				if err := o.await(ctx, c, args[0], args[1:], "MIRRORING"); err != nil {
+					return err
+				}
+				return o.say(cmd, map[string]any{"mirror": args[0], "started": args[1:]},
+					"Started %d mirror topic(s) in mirror %s: [%s]\n", len(args)-1, args[0], strings.Join(args[1:], ", "))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "return once every partition is MIRRORING")
+	return cmd
+}
+
+func mirrorsStop(o *mirrorsOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stop MIRROR TOPIC...",
+		Short: "Fail topics over: cut to the last stable offset, write the barrier, make writable",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.client(cmd, func(ctx context.Context, c mirrorrpc.Client) error {
+				if err := c.Stop(ctx, args[0], args[1:]...); err != nil {
+					return err
+				}
+				if err := o.await(ctx, c, args[0], args[1:], "STOPPED"); err != nil {
+					return err
+				}
+				return o.say(cmd, map[string]any{"mirror": args[0], "stopped": args[1:]},
+					"Stopped mirroring for topics [%s] in mirror %s\n", strings.Join(args[1:], ", "), args[0])
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "return once every partition is STOPPED, and so writable")
+	return cmd
+}
+
+// awaitEvery is how often --wait asks again.
+const awaitEvery = 20 * time.Millisecond
+
+// await describes the mirror until every partition of topics is in the state.
+// A partition that FAILED meanwhile ends the wait for another state.
+func (o *mirrorsOptions) await(ctx context.Context, c mirrorrpc.Client, mirror string, topics []string, state string) error {
+	if !o.wait {
+		return nil
+	}
+	for {
+		mirrors, err := c.Describe(ctx, mirror)
+		if err != nil {
+			return err
+		}
+		var behind []string
+		for _, r := range rowsOf(mirrors) {
+			if !slices.Contains(topics, r.Topic) || r.State == state {
+				continue
+			}
+			if r.State == "FAILED" {
+				return fmt.Errorf("%s-%d is FAILED: %s", r.Topic, r.Partition, r.ErrorMessage)
+			}
+			behind = append(behind, fmt.Sprintf("%s-%d is %s %s", r.Topic, r.Partition, r.State, r.Phase+r.ErrorMessage))
+		}
+		if len(behind) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(awaitEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %s: %w", state, strings.TrimSpace(behind[0]), context.Cause(ctx))
+		}
+	}
+}
+
+func mirrorsList(o *mirrorsOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List mirrors",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.client(cmd, func(ctx context.Context, c mirrorrpc.Client) error {
+				mirrors, err := c.List(ctx)
+				if err != nil {
+					return err
+				}
+				return o.print(cmd.OutOrStdout(), listed(mirrors))
+			})
+		},
+	}
+}
+
+func mirrorsDescribe(o *mirrorsOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe [MIRROR...]",
+		Short: "Show state, lag, step of STOPPING and stop offsets of every partition",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.client(cmd, func(ctx context.Context, c mirrorrpc.Client) error {
+				mirrors, err := c.Describe(ctx, args...)
+				if err != nil {
+					return err
+				}
+				return o.print(cmd.OutOrStdout(), described(rowsOf(mirrors)))
+			})
+		},
+	}
+}
+
+// say prints one line, or its meaning in JSON.
+func (o *mirrorsOptions) say(cmd *cobra.Command, meaning any, format string, args ...any) error {
+	if o.output == "json" {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(meaning)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), format, args...)
+	return err
+}
+
+// table is something that prints as rows.
+type table interface {
+	none() string
+	rows() [][]string // the first is the heading
+}
+
+func (o *mirrorsOptions) print(w io.Writer, t table) error {
+	if o.output == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(t)
+	}
+	rows := t.rows()
+	if len(rows) == 1 {
+		_, err := fmt.Fprintln(w, t.none())
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, r := range rows {
+		if _, err := fmt.Fprintln(tw, strings.Join(r, "\t")); err != nil {
+			return err
+		}
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"strconv"
+
+	"watershed.example/mirrorrpc"
+)
+
+// listedRow is one mirror in "mirrors list --output json".
+type listedRow struct {
+	Mirror          string   `json:"mirror"`
+	Topics          []string `json:"topics"`
+	SourceClusterID string   `json:"sourceClusterId"`
+	SourceBootstrap string   `json:"sourceBootstrap"`
+}
+
+type listedTable []listedRow
+
+func listed(mirrors []mirrorrpc.ListedMirror) listedTable {
+	t := listedTable{}
+	for _, m := range mirrors {
+		t = append(t, listedRow{m.MirrorName, append([]string{}, m.TopicNames...), m.SourceClusterID, m.SourceBootstrap})
+	}
+	return t
+}
+
+func (listedTable) none() string { return "No mirrors found" }
+
+func (t listedTable) rows() [][]string {
+	rows := [][]string{{"MIRROR", "TOPICS", "SOURCE-CLUSTER-ID", "SOURCE-BOOTSTRAP-SERVER"}}
+	for _, r := range t {
+		rows = append(rows, []string{r.Mirror, strconv.Itoa(len(r.Topics)), r.SourceClusterID, r.SourceBootstrap})
+	}
+	return rows
+}
+
+// describedRow is one partition in "mirrors describe --output json"; -1 stands
+// for what is not known.
+type describedRow struct {
+	Mirror            string `json:"mirror"`
+	Topic             string `json:"topic"`
+	Partition         int32  `json:"partition"`
+	SourceOffset      int64  `json:"sourceOffset"`
+	DestinationOffset int64  `json:"destinationOffset"`
+	Lag               int64  `json:"lag"`
+	State             string `json:"state"`
+	RetryAttempt      int16  `json:"retryAttempt"`
+	ErrorMessage      string `json:"errorMessage"`
+
+	Phase            string `json:"phase"`
+	StopOffset       int64  `json:"stopOffset"`
+	BarrierOffset    int64  `json:"barrierOffset"`
+	LeaderEpoch      int32  `json:"leaderEpoch"`
+	SourceClusterID  string `json:"sourceClusterId"`
+	AlignedAt        int64  `json:"alignedAt"`
+	LastStableOffset int64  `json:"lastStableOffset"`
+	HighWatermark    int64  `json:"highWatermark"`
+	NonStable        int64  `json:"nonStable"`
+}
+
+type describedTable []describedRow
+
+func described(rows []describedRow) describedTable { return append(describedTable{}, rows...) }
+
+func rowsOf(mirrors []mirrorrpc.DescribedMirror) []describedRow {
+	var rows []describedRow
+	for _, m := range mirrors {
+		for _, t := range m.Topics {
+			for _, p := range t.Partitions {
+				r := describedRow{
+					Mirror: m.MirrorName, Topic: t.TopicName, Partition: p.PartitionIndex,
+					SourceOffset: p.SourceOffset, DestinationOffset: p.DestinationOffset, Lag: p.Lag,
+					State: p.StateValue, RetryAttempt: p.RetryAttempt,
+					Phase: p.Phase, StopOffset: p.StopOffset, BarrierOffset: p.BarrierOffset,
+					LeaderEpoch: p.LeaderEpoch, SourceClusterID: p.SourceClusterID, AlignedAt: p.AlignedAt,
+					LastStableOffset: p.LastStableOffset, HighWatermark: p.HighWatermark, NonStable: p.NonStable,
+				}
+				if p.ErrorMessage != nil {
+					r.ErrorMessage = *p.ErrorMessage
+				}
+				rows = append(rows, r)
+			}
+		}
+	}
+	return rows
+}
+
+func (describedTable) none() string { return "No mirror partitions found" }
+
+func (t describedTable) rows() [][]string {
+	rows := [][]string{{"MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE", "STEP", "STOP-OFFSET", "WOULD-CUT", "ERROR"}}
+	for _, r := range t {
+		cut := r.NonStable
+		if r.State == "STOPPED" {
+			cut = -1
+		}
+		rows = append(rows, []string{
+			r.Mirror, r.Topic, strconv.Itoa(int(r.Partition)), number(r.SourceOffset), number(r.DestinationOffset),
+			number(r.Lag), r.State, dash(r.Phase), number(r.StopOffset), number(cut), dash(r.ErrorMessage),
+		})
+	}
+	return rows
+}
+
+func number(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
