@@ -83,17 +83,21 @@ func NewProducer(rec *Recorder, cluster Cluster, o ProducerOptions) (*Producer, 
 
 // clientOpts are what every client of a run has in common.
 func clientOpts(c Cluster, id string) []kgo.Opt {
-	return []kgo.Opt{
+	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Bootstrap...),
 		kgo.ClientID(id),
 		kgo.MetadataMinAge(20 * time.Millisecond),
-		kgo.DialTimeout(requestTimeout),
 		kgo.RequestTimeoutOverhead(requestTimeout),
 		kgo.RetryTimeout(deliveryTimeout),
 		kgo.RetryBackoffFn(func(n int) time.Duration {
 			return min(time.Duration(n)*20*time.Millisecond, 200*time.Millisecond)
 		}),
 	}
+	if c.Dialer != nil {
+		return append(opts, kgo.Dialer(c.Dialer(id)))
+	}
+	// DialTimeout belongs to the client's own dialer.
+	return append(opts, kgo.DialTimeout(requestTimeout))
 }
 
 // Name returns the writer's name.

@@ -28,8 +28,7 @@ type Raw struct {
 	index   int64
 }
 
-// NewRaw makes a raw client and records which cluster it found behind the
-// bootstrap address (FA-17).
+// NewRaw makes a raw client and looks up who leads what.
 func NewRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string) (*Raw, error) {
 	// The versions that name topics rather than give their ids are enough here.
 	versions := kversion.Stable()
@@ -40,18 +39,10 @@ func NewRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string) (*
 		return nil, fmt.Errorf("make raw client %s for cluster %s: %w", name, cluster.Name, err)
 	}
 	r := &Raw{name: name, cluster: cluster, rec: rec, cl: cl, leaders: map[Partition]int32{}}
-	meta, err := r.metadata(ctx)
-	if err != nil {
+	if _, err := r.metadata(ctx); err != nil {
 		cl.Close()
 		return nil, err
 	}
-	id := ""
-	if meta.ClusterID != nil {
-		id = *meta.ClusterID
-	}
-	rec.Add(history.Event{Kind: history.KindConnection, Connection: &history.Connection{
-		Client: name, Address: cluster.Bootstrap[0], Cluster: cluster.Name, ClusterID: id,
-	}})
 	return r, nil
 }
 

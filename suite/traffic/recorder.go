@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -71,6 +72,9 @@ type Cluster struct {
 	Name string
 	// Bootstrap addresses of the client link.
 	Bootstrap []string
+	// Dialer makes the dialer of the client with that name, which sees to it
+	// that the right cluster answers (FA-17); nil for the network's own.
+	Dialer func(client string) func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Rand returns the random numbers of one writer of a run: the seed and the

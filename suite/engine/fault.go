@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"watershed.example/chaos"
+	"watershed.example/fixtures"
+	"watershed.example/suite/check"
+	"watershed.example/suite/history"
+	"watershed.example/suite/traffic"
+)
+
+// fault is what strikes in a scenario, and records what it did.
+type fault struct {
+	rec    *traffic.Recorder
+	link   *fixtures.Link
+	plans  []check.PlannedFault
+	strike *chaos.Strike
+	nudger *traffic.Producer
+	// hit says that the strike has happened, healed that it is over.
+	started, healed bool
+
+	// A cut without a plan: from before the stop is requested until it ended.
+	cut    bool
+	before fixtures.Counts
+}
+
+// newFault prepares the scenario's fault, if it has one. Nudges go to parts of
+// the source, through its client link.
+func newFault(w *world, rec *traffic.Recorder, sc Scenario, parts []traffic.Partition) (*fault, error) {
+	m := sc.Topology.Mirrors[0]
+	f := &fault{rec: rec, link: w.env.MirrorLink(m.Name)}
+	planned := check.PlannedFault{ID: "fault-1", Link: "mirror:" + m.Link()}
+	switch {
+	case sc.RestartDestination:
+		planned.Name, planned.Phase = string(chaos.Partition), "before the stop"
+	case sc.Plan != nil:
+		planned.Name, planned.Phase = string(sc.Plan.Kind), sc.Plan.Point
+		var err error
+		if f.nudger, err = traffic.NewProducer(rec, w.cluster(m.From), traffic.ProducerOptions{
+			Name: "a-nudge", Mode: history.Plain, Attempts: 10,
+		}); err != nil {
+			return nil, err
+		}
+		f.strike, err = chaos.New(*sc.Plan, f.link, func(ctx context.Context, bytes int) error {
+			// A record with its tag twice is longer than 64 bytes.
+			return f.nudger.Send(ctx, bytes/64+1, parts[0])
+		})
+		if err != nil {
+			return nil, err
+		}
+	default:
+		return f, nil
+	}
+	f.plans = append(f.plans, planned)
+	return f, nil
+}
+
+func (f *fault) planned() []check.PlannedFault { return f.plans }
+
+func (f *fault) event(kind history.Kind, e history.Fault) {
+	p := f.plans[0]
+	e.ID, e.Name, e.Link, e.Phase = p.ID, p.Name, p.Link, p.Phase
+	f.rec.Add(history.Event{Kind: kind, Fault: &e})
+}
+
+// proof is what the strike did so far, as histories tell it.
+func proof(p chaos.Proof) history.Fault {
+	return history.Fault{
+		HeldBefore: p.InFlight, BytesHeld: p.Held, BytesDropped: p.Dropped, BytesDelayed: p.Delayed,
+		BytesReleased:      p.Released + p.Undelivered,
+		ConnectionsRefused: p.Stalled + p.Refused, ConnectionsReset: p.Reset,
+	}
+}
+
+// prepare puts a response in flight, before the stop is requested.
+func (f *fault) prepare(ctx context.Context) error {
+	if f.strike == nil {
+		return nil
+	}
+	if f.strike.Plan().InFlight() {
+		f.started = true
+		f.event(history.KindFaultStart, history.Fault{})
+	}
+	return f.strike.Prepare(ctx)
+}
+
+// strikeAt lets the fault happen, if this is its point.
+func (f *fault) strikeAt(ctx context.Context, point string) error {
+	if f.strike == nil || f.strike.Plan().Point != point {
+		return nil
+	}
+	if !f.started {
+		f.started = true
+		f.event(history.KindFaultStart, history.Fault{})
+	}
+	if err := f.strike.Hit(ctx); err != nil {
+		// Whether it bit is told by its counters, and judged.
+		f.rec.Note("%v", err)
+	}
+	f.event(history.KindFaultProof, proof(f.strike.Proof()))
+	return nil
+}
+
+// cutNow cuts the source off for good, until heal.
+func (f *fault) cutNow(ctx context.Context) error {
+	f.before = f.link.Counts()
+	f.event(history.KindFaultStart, history.Fault{})
+	f.link.Cut()
+	f.cut = true
+	// The destination's fetchers are alive: what they ask for is lost.
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if c := f.counted(); c.Bit() {
+			f.event(history.KindFaultProof, c)
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("cut the source off: nothing was lost on %s: %w", f.link.Name(), context.Cause(ctx))
+		}
+	}
+}
+
+func (f *fault) counted() history.Fault {
+	c := f.link.Counts().Since(f.before)
+	return history.Fault{
+		BytesHeld: c.ToServer.Held + c.FromServer.Held, BytesDropped: c.ToServer.Dropped + c.FromServer.Dropped,
+		ConnectionsRefused: c.Stalled + c.Refused, ConnectionsReset: c.Reset,
+	}
+}
+
+// heal ends the fault, if it still lasts.
+func (f *fault) heal() {
+	switch {
+	case f.healed || len(f.plans) == 0:
+		return
+	case f.cut:
+		e := f.counted()
+		f.link.Heal()
+		f.event(history.KindFaultStop, e)
+	case f.strike != nil:
+		p := f.strike.Heal()
+		f.event(history.KindFaultStop, proof(p))
+		f.rec.Note("%s", p)
+	}
+	f.healed = true
+}
+
+func (f *fault) close() {
+	if f.nudger != nil {
+		f.nudger.Close()
+	}
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"watershed.example/chaos"
+	"watershed.example/suite/history"
+	"watershed.example/suite/traffic"
+)
+
+// lastPoint is the gate at which a partition is STOPPED already.
+const lastPoint = "after:stopped"
+
+// hooks is what the engine asks of a broker's test hooks.
+type hooks interface {
+	Hold(ctx context.Context, point string) error
+	Release(ctx context.Context, point string) error
+	// Await returns the partition of the next arrival at point that no earlier
+	// Await returned.
+	Await(ctx context.Context, point string) (partition string, err error)
+}
+
+// gates watches a node's gates and records every arrival.
+type gates struct {
+	hooks   hooks
+	rec     *traffic.Recorder
+	cluster string
+	node    int32
+
+	wg     sync.WaitGroup
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	held    []string
+	arrived map[string][]string // partitions seen, by point
+	changed chan struct{}
+}
+
+// watchGates starts to watch. close ends it.
+func watchGates(ctx context.Context, h hooks, rec *traffic.Recorder, cluster string, node int32) *gates {
+	g := &gates{
+		hooks: h, rec: rec, cluster: cluster, node: node,
+		arrived: map[string][]string{}, changed: make(chan struct{}),
+	}
+	ctx, g.cancel = context.WithCancel(ctx)
+	for _, point := range chaos.Points() {
+		g.wg.Go(func() {
+			for {
+				partition, err := h.Await(ctx, point)
+				if err != nil {
+					return // the broker or the watch has ended
+				}
+				g.arrive(point, partition)
+			}
+		})
+	}
+	return g
+}
+
+func (g *gates) arrive(point, partition string) {
+	g.mu.Lock()
+	what := history.GateArrived
+	if slices.Contains(g.held, point) {
+		what = history.GateHeld
+	}
+	g.arrived[point] = append(g.arrived[point], partition)
+	close(g.changed)
+	g.changed = make(chan struct{})
+	g.mu.Unlock()
+	g.event(point, partition, what)
+}
+
+func (g *gates) event(point, partition string, what history.GateEvent) {
+	g.rec.Add(history.Event{Kind: history.KindGate, Gate: &history.Gate{
+		Cluster: g.cluster, Node: g.node, Point: point, Partition: partition, What: what,
+	}})
+}
+
+// hold arms a point for every partition.
+func (g *gates) hold(ctx context.Context, point string) error {
+	g.mu.Lock()
+	g.held = append(g.held, point)
+	g.mu.Unlock()
+	if err := g.hooks.Hold(ctx, point); err != nil {
+		return fmt.Errorf("hold %s: %w", point, err)
+	}
+	return nil
+}
+
+// release lets go who is held at point, now and later.
+func (g *gates) release(ctx context.Context, point string) error {
+	g.mu.Lock()
+	g.held = slices.DeleteFunc(g.held, func(p string) bool { return p == point })
+	g.mu.Unlock()
+	g.event(point, "", history.GateReleased)
+	if err := g.hooks.Release(ctx, point); err != nil {
+		return fmt.Errorf("release %s: %w", point, err)
+	}
+	return nil
+}
+
+// await waits until parts have all arrived at point.
+func (g *gates) await(ctx context.Context, point string, parts []traffic.Partition) error {
+	for {
+		g.mu.Lock()
+		changed := g.changed
+		var missing []string
+		for _, p := range parts {
+			if !slices.Contains(g.arrived[point], p.String()) {
+				missing = append(missing, p.String())
+			}
+		}
+		g.mu.Unlock()
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return &traffic.StuckError{
+				What: "STOPPING reaches " + point, Missing: []string{strings.Join(missing, ", ") + " not there yet"},
+				Err: context.Cause(ctx),
+			}
+		}
+	}
+}
+
+func (g *gates) close() {
+	g.cancel()
+	g.wg.Wait()
+}

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"watershed.example/suite/check"
+	"watershed.example/suite/history"
+	"watershed.example/suite/traffic"
+)
+
+// Options say how to run a scenario.
+type Options struct {
+	Seed uint64
+	// Folder of the whole run; the scenario's lies in it, by Name.
+	Folder, Name string
+	Launcher     string
+	Defects      []string
+	// Keep leaves the brokers' data folders.
+	Keep bool
+	// Reproduce is the command that runs it again.
+	Reproduce string
+	// Progress is told what is going on; it may be nil.
+	Progress func(format string, args ...any)
+}
+
+// Run plays one scenario on clusters of its own, saves what was asked, answered
+// and stored, and judges that alone. An error says that it could not run: a fault
+// of the environment, never a verdict. The result is never nil.
+func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+	if o.Name == "" {
+		o.Name = sc.Name
+	}
+	res := &Result{
+		Scenario: sc, Name: o.Name, Seed: o.Seed, Reproduce: o.Reproduce, Started: time.Now(),
+		Folder: scenarioFolder(o.Folder, o.Name),
+	}
+	err := os.MkdirAll(res.Folder, 0o755)
+	if err == nil {
+		err = record(ctx, sc, o, res)
+	}
+	if err == nil {
+		err = judge(res)
+	}
+	res.Took = time.Since(res.Started)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause // what follows from it tells nothing
+		}
+		res.Trouble = err.Error()
+		return res, err
+	}
+	return res, res.saveReports()
+}
+
+// record runs the scenario and saves its evidence.
+func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error) {
+	layout, err := layOut(sc.Topology, sc.Topology.Mirrors[0])
+	if err != nil {
+		return err
+	}
+	w, err := history.Create(historyPath(res.Folder), o.Name, o.Seed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	s := &story{
+		scenario: sc, layout: layout, mirror: sc.Topology.Mirrors[0], seed: o.Seed,
+		rec: traffic.NewRecorder(w), progress: o.Progress,
+	}
+	o.Progress("launch")
+	began := time.Now()
+	if err := limited(ctx, "launch", launchLimit, func(ctx context.Context) error {
+		s.world, err = launch(ctx, s.rec, sc, o, res.Folder)
+		return err
+	}); err != nil {
+		return err
+	}
+	s.launched = time.Since(began)
+	s.fault, err = newFault(s.world, s.rec, sc, layout.Written)
+	if err != nil {
+		return errors.Join(err, s.world.close())
+	}
+	played := limited(ctx, "self-test of the links", selfTestLimit, s.world.selfTest)
+	if played == nil {
+		s.began = time.Now()
+		played = s.play(ctx)
+	}
+	res.Up, res.Stuck = s.up, s.stuck
+	run := s.plan(o)
+	ended := s.world.close()
+	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
+	return errors.Join(played, ended, saved)
+}
+
+// judge turns saved evidence into verdicts.
+func judge(res *Result) error {
+	ev, err := check.Load(res.Folder)
+	if err != nil {
+		return err
+	}
+	res.Evidence, res.Verdicts = ev, check.All(ev)
+	return nil
+}

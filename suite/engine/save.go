@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"path/filepath"
+
+	"watershed.example/suite/check"
+)
+
+// The least traffic without which a run proves nothing: acknowledged records
+// before and after the stop, and writes tried during it.
+const (
+	floorBefore = 50
+	floorDuring = 5
+	floorAfter  = 30
+)
+
+// stopBoundMs bounds a stop without a source, in milliseconds (LINK-2).
+const stopBoundMs = 15_000
+
+// plan is what run.json says about this run.
+func (s *story) plan(o Options) *check.Run {
+	sc := s.scenario
+	r := &check.Run{
+		Version: check.RunVersion, Scenario: sc.Name, Seed: o.Seed, Command: o.Reproduce,
+		Launcher: s.world.launcher(), Profile: check.ProfileV42, Exercises: sc.Requirements,
+		Floors:  check.Floors{Before: floorBefore, During: floorDuring, After: floorAfter},
+		Options: check.Options{StopBoundMs: stopBoundMs}, Defects: o.Defects,
+		Faults: s.fault.planned(),
+	}
+	for _, c := range sc.Topology.Clusters {
+		var nodes []int32
+		for n := range c.Nodes {
+			nodes = append(nodes, int32(n+1))
+		}
+		r.Clusters = append(r.Clusters, check.Cluster{Name: c.Name, ID: s.world.clusterID(c.Name), Nodes: nodes})
+	}
+	for _, m := range sc.Topology.Mirrors {
+		r.Edges = append(r.Edges, check.Edge{Mirror: m.Name, Source: m.From, Destination: m.To, Topics: m.Topics, Stops: 1})
+	}
+	for _, t := range sc.Topology.Topics {
+		topic := check.Topic{Name: t.Name, Partitions: int32(t.Partitions)}
+		if t.Empty {
+			for p := range topic.Partitions {
+				topic.Empty = append(topic.Empty, p)
+			}
+		}
+		r.Topics = append(r.Topics, topic)
+	}
+	return r
+}
+
+// historyPath is where a run's history lies.
+func historyPath(folder string) string { return filepath.Join(folder, check.HistoryFile) }

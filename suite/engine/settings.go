@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Settings are what a person chooses about a run. Each has a flag and a
+// variable of the same meaning, since flags of go test reach only the package
+// that has them; a flag wins over its variable.
+type Settings struct {
+	// Seed decides traffic and faults of every scenario.
+	Seed uint64
+	// SeedGiven is false when nobody chose the seed.
+	SeedGiven bool
+	// Launcher is how brokers are started.
+	Launcher string
+	// Out is the folder for evidence; empty for out in the module's root.
+	Out string
+	// Keep leaves the brokers' data folders and the evidence of earlier runs.
+	Keep bool
+	// Full runs every scenario of the matrix, and the defects.
+	Full bool
+	// Defects make the brokers wrong on purpose.
+	Defects []string
+
+	all []*setting
+}
+
+// Launchers that a run may choose.
+var launchers = []string{"auto", "process"}
+
+// setting is the text that was given for one flag or its variable. It accepts
+// anything, so that Resolve can say in one line what is wrong.
+type setting struct {
+	name, usage, value string
+	isBool, isList     bool
+	source             string // "-seed" or "WATERSHED_SEED"; empty when not given
+}
+
+func (s *setting) String() string   { return s.value }
+func (s *setting) IsBoolFlag() bool { return s.isBool }
+func (s *setting) Set(v string) error {
+	if s.isList && s.source == "-"+s.name {
+		v = s.value + "," + v
+	}
+	s.value, s.source = v, "-"+s.name
+	return nil
+}
+
+func (s *setting) variable() string { return "WATERSHED_" + strings.ToUpper(s.name) }
+
+// Register adds the flags to fs, with what getenv gives as their defaults.
+func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
+	s.all = []*setting{
+		{name: "seed", usage: "`N` decides traffic and faults; a run prints its own when none is given"},
+		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(launchers, ", ")},
+		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
+		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
+		{name: "full", isBool: true, usage: "every scenario of the matrix, and the defects"},
+		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says (repeatable)"},
+	}
+	for _, f := range s.all {
+		if v := getenv(f.variable()); v != "" {
+			f.value, f.source = v, f.variable()
+		}
+		fs.Var(f, f.name, f.usage)
+	}
+}
+
+// Usage prints the flags and their variables.
+func (s *Settings) Usage(w io.Writer) {
+	_, _ = fmt.Fprintln(w, "Usage: go test ./suite [-v] [-short] [-run TestScenarios/...] [flags of the suite]\n\nFlags of the suite:")
+	for _, f := range s.all {
+		arg, usage := "", f.usage
+		if before, rest, ok := strings.Cut(f.usage, "`"); ok {
+			name, after, _ := strings.Cut(rest, "`")
+			arg, usage = " "+name, before+name+after
+		}
+		_, _ = fmt.Fprintf(w, "  -%-14s %-20s %s\n", f.name+arg, f.variable(), usage)
+	}
+	_, _ = fmt.Fprintln(w, "\nThe flags of go test itself: go help testflag")
+}
+
+// Resolve checks what was given. Its error is one line that names the flag or
+// variable and the value.
+func (s *Settings) Resolve(knownDefects []string) error {
+	for _, f := range s.all {
+		bad := func(why string) error { return fmt.Errorf("%s %q: %s", f.source, f.value, why) }
+		var err error
+		switch f.name {
+		case "seed":
+			if f.source == "" {
+				continue
+			}
+			s.SeedGiven = true
+			if s.Seed, err = strconv.ParseUint(f.value, 10, 64); err != nil {
+				return bad("want a whole number from 0 to 18446744073709551615")
+			}
+		case "launcher":
+			if !slices.Contains(launchers, f.value) {
+				return bad("unknown launcher (known: " + strings.Join(launchers, ", ") + ")")
+			}
+			s.Launcher = f.value
+		case "out":
+			s.Out = f.value
+		case "keep", "full":
+			v := false
+			if f.source != "" {
+				if v, err = strconv.ParseBool(f.value); err != nil {
+					return bad("want true or false")
+				}
+			}
+			if f.name == "keep" {
+				s.Keep = v
+			} else {
+				s.Full = v
+			}
+		case "defect":
+			for d := range strings.SplitSeq(f.value, ",") {
+				if d = strings.TrimSpace(d); d == "" {
+					continue
+				}
+				if !slices.Contains(knownDefects, d) {
+					return bad("unknown defect " + strconv.Quote(d) + " (known: " + strings.Join(knownDefects, ", ") + ")")
+				}
+				s.Defects = append(s.Defects, d)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func settingsOf(t *testing.T, env map[string]string, args ...string) (*Settings, error) {
+	t.Helper()
+	var s Settings
+	fs := flag.NewFlagSet("test", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	s.Register(fs, func(name string) string { return env[name] })
+	require.NoError(t, fs.Parse(args))
+	return &s, s.Resolve([]string{"no-barrier", "pid-rewrite"})
+}
+
+func TestSettings(t *testing.T) {
+	tests := []struct {
+		name string
+		env  map[string]string
+		args []string
+		want Settings
+	}{
+		{"nothing given", nil, nil, Settings{Launcher: "auto"}},
+		{
+			"flags", nil,
+			[]string{"-seed=7", "-launcher", "process", "-out=x", "-keep", "-full=true", "-defect=no-barrier", "-defect=pid-rewrite"},
+			Settings{Seed: 7, SeedGiven: true, Launcher: "process", Out: "x", Keep: true, Full: true, Defects: []string{"no-barrier", "pid-rewrite"}},
+		},
+		{
+			"variables",
+			map[string]string{"WATERSHED_SEED": "18446744073709551615", "WATERSHED_KEEP": "1", "WATERSHED_DEFECT": "no-barrier"},
+			nil,
+			Settings{Seed: 18446744073709551615, SeedGiven: true, Launcher: "auto", Keep: true, Defects: []string{"no-barrier"}},
+		},
+		{
+			"a flag wins",
+			map[string]string{"WATERSHED_SEED": "1", "WATERSHED_FULL": "true", "WATERSHED_DEFECT": "no-barrier"},
+			[]string{"-seed=2", "-full=false", "-defect=pid-rewrite"},
+			Settings{Seed: 2, SeedGiven: true, Launcher: "auto", Defects: []string{"pid-rewrite"}},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := settingsOf(t, test.env, test.args...)
+			require.NoError(t, err)
+			got.all = nil
+			require.Equal(t, test.want, *got)
+		})
+	}
+}
+
+func TestSettingsSayInOneLineWhatIsWrong(t *testing.T) {
+	tests := []struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{nil, []string{"-seed=x"}, `-seed "x": want a whole number from 0 to 18446744073709551615`},
+		{nil, []string{"-launcher=ship"}, `-launcher "ship": unknown launcher (known: auto, process)`},
+		{map[string]string{"WATERSHED_LAUNCHER": "ship"}, nil, `WATERSHED_LAUNCHER "ship": unknown launcher (known: auto, process)`},
+		{nil, []string{"-keep=perhaps"}, `-keep "perhaps": want true or false`},
+		{nil, []string{"-defect=rust"}, `-defect "rust": unknown defect "rust" (known: no-barrier, pid-rewrite)`},
+	}
+	for _, test := range tests {
+		t.Run(test.want, func(t *testing.T) {
+			_, err := settingsOf(t, test.env, test.args...)
+			require.EqualError(t, err, test.want)
+		})
+	}
+}
+
+func TestUsageShowsEveryFlagWithItsVariable(t *testing.T) {
+	s, err := settingsOf(t, nil)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	s.Usage(&out)
+	for _, f := range s.all {
+		require.Contains(t, out.String(), "-"+f.name)
+		require.Contains(t, out.String(), f.variable())
+	}
+	require.NotContains(t, out.String(), "test.")
+}

@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"watershed.example/suite/history"
+	"watershed.example/suite/traffic"
+)
+
+// transactionalBase is the first producer id that the source's transactional
+// producers use. It leaves the ids below to the destination's own first
+// producers, so that the destination can still hand this one out after its stop.
+const transactionalBase = 30
+
+// pidBlock is how many producer ids a broker takes at a time; after a restart
+// it goes on with the next block.
+const pidBlock = 1000
+
+// sourceTraffic is what runs against the source: everything that a stop has to
+// sort out.
+type sourceTraffic struct {
+	rec     *traffic.Recorder
+	cluster traffic.Cluster
+	layout  layout
+	rng     *rand.Rand
+	raw     *traffic.Raw
+	payload []byte
+
+	idempotent, second, plain, ending, open *traffic.Producer
+	live                                    *traffic.Producer // writes while the mirror is stopped
+	mirrored                                []mirroredTxn
+	wg                                      sync.WaitGroup
+	stopLive                                context.CancelFunc
+	liveErr                                 error
+}
+
+// mirroredTxn is a transactional producer of the source, with which one of the
+// destination's is to collide.
+type mirroredTxn struct {
+	writer string
+	id     int64
+	epoch  int16
+}
+
+// newSource makes the source's producers, in the order that gives them the
+// producer ids that the collisions need: the first idempotent one gets the
+// cluster's first id, as the destination's first one will; the transactional ones
+// get ids from base on, with one left free before each.
+func newSource(ctx context.Context, rec *traffic.Recorder, cluster traffic.Cluster, l layout, seed uint64, base int64) (*sourceTraffic, error) {
+	s := &sourceTraffic{
+		rec: rec, cluster: cluster, layout: l, rng: traffic.Rand(seed, "source"),
+		stopLive: func() {},
+	}
+	s.payload = payloadOf(s.rng)
+	var err error
+	if s.raw, err = traffic.NewRaw(ctx, rec, cluster, "a-raw"); err != nil {
+		return s, err
+	}
+	make := func(to **traffic.Producer, name string, mode history.Mode) error {
+		*to, err = traffic.NewProducer(rec, cluster, traffic.ProducerOptions{
+			Name: name, Mode: mode, Attempts: 10, Payload: s.payload,
+		})
+		if err != nil || mode == history.Plain {
+			return err
+		}
+		_, _, err = (*to).ID(ctx)
+		return err
+	}
+	if err := make(&s.idempotent, "a-idempotent", history.Idempotent); err != nil {
+		return s, err
+	}
+	if err := make(&s.plain, "a-plain", history.Plain); err != nil {
+		return s, err
+	}
+	for i, t := range []struct {
+		to   **traffic.Producer
+		name string
+	}{{&s.ending, "a-txn-ending"}, {&s.open, "a-txn-open"}} {
+		next := base + 2*int64(i)
+		if free, err := traffic.BurnProducerIDs(ctx, s.raw, next); err != nil || !free {
+			return s, errors.Join(err, fmt.Errorf("producer id %d of cluster %s is not free", next, cluster.Name))
+		}
+		if err := make(t.to, t.name, history.Transactional); err != nil {
+			return s, err
+		}
+	}
+	if err := make(&s.second, "a-idempotent-2", history.Idempotent); err != nil {
+		return s, err
+	}
+	return s, make(&s.live, "a-live", history.Transactional)
+}
+
+// payloadOf draws the bytes that follow the tag in every record.
+func payloadOf(rng *rand.Rand) []byte {
+	b := make([]byte, 20+rng.IntN(200))
+	for i := range b {
+		b[i] = byte('a' + rng.IntN(26))
+	}
+	return b
+}
+
+// rounds bounds how much ordinary traffic one phase sees.
+const rounds = 3
+
+// before writes the records that the mirror copies before it is stopped:
+// commits and aborts over several partitions, idempotent and plain records, and
+// what the forged collisions will meet.
+func (s *sourceTraffic) before(ctx context.Context) error {
+	all := s.layout.Written
+	for range rounds {
+		for _, i := range s.rng.Perm(4) {
+			var err error
+			n := 1 + s.rng.IntN(3)
+			switch i {
+			case 0:
+				err = s.idempotent.Send(ctx, n, all...)
+			case 1:
+				err = s.plain.Send(ctx, n, all...)
+			case 2:
+				err = s.ending.Transaction(ctx, true, n, all...)
+			case 3:
+				err = s.ending.Transaction(ctx, false, n, all...)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.open.Transaction(ctx, true, 1+s.rng.IntN(3), all...); err != nil {
+		return err
+	}
+	if err := traffic.SeedForgeries(ctx, s.raw, s.layout.Forge, s.payload); err != nil {
+		return err
+	}
+	// The last ordinary batch on this partition is the one to forge.
+	return s.second.Send(ctx, 2+s.rng.IntN(3), all...)
+}
+
+// leaveOpen opens the transaction that STOPPING is to find, over several
+// partitions, and writes other records behind it.
+func (s *sourceTraffic) leaveOpen(ctx context.Context) error {
+	if err := s.open.Begin(history.IntentOpen); err != nil {
+		return err
+	}
+	if err := s.open.Send(ctx, 2+s.rng.IntN(3), s.layout.Spanned...); err != nil {
+		return err
+	}
+	if err := s.idempotent.Send(ctx, 1+s.rng.IntN(3), s.layout.Spanned...); err != nil {
+		return err
+	}
+	if err := s.plain.Send(ctx, 1+s.rng.IntN(3), s.layout.Spanned...); err != nil {
+		return err
+	}
+	return nil
+}
+
+// learn reads from the source's raw log under which ids and epochs its
+// transactional producers wrote last.
+func (s *sourceTraffic) learn(ctx context.Context) error {
+	headers, err := s.raw.HeadersFrom(ctx, s.layout.Spanned[0], 0)
+	if err != nil {
+		return err
+	}
+	for _, p := range []*traffic.Producer{s.ending, s.open} {
+		id, _, err := p.ID(ctx)
+		if err != nil {
+			return err
+		}
+		m := mirroredTxn{p.Name(), id, -1}
+		for _, h := range headers {
+			if h.ID.ProducerID == id && h.Transactional && !h.Control {
+				m.epoch = h.ID.Epoch
+			}
+		}
+		if m.epoch < 0 {
+			return fmt.Errorf("%s on the source holds no transactional batch of producer id %d", s.layout.Spanned[0], id)
+		}
+		s.mirrored = append(s.mirrored, m)
+	}
+	return nil
+}
+
+const (
+	// liveEvery paces the traffic that goes on while the mirror is stopped.
+	liveEvery = 5 * time.Millisecond
+	// liveMost bounds it.
+	liveMost = 2000
+)
+
+// startLive starts the traffic that goes on at the source through the whole
+// stop: short transactions that commit or abort, and plain records. It ends with
+// stop, and of itself when the source no longer answers.
+func (s *sourceTraffic) startLive(ctx context.Context) {
+	ctx, s.stopLive = context.WithCancel(ctx)
+	s.wg.Go(func() { s.liveErr = s.runLive(ctx) })
+}
+
+func (s *sourceTraffic) runLive(ctx context.Context) error {
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	for i := range liveMost {
+		var err error
+		if i%2 == 0 {
+			err = s.plain.Send(ctx, 1, s.layout.Written...)
+		} else {
+			err = s.live.Transaction(ctx, i%4 == 1, 1, s.layout.Written...)
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// endLive ends the live traffic and returns what it met. An end by stop, and
+// errors after the source was killed or cut off, are for the caller to judge.
+func (s *sourceTraffic) endLive() error {
+	s.stopLive()
+	s.wg.Wait()
+	if errors.Is(s.liveErr, context.Canceled) {
+		return nil
+	}
+	return s.liveErr
+}
+
+// late goes on at the old source after the failover: the open transaction
+// commits there, and more records follow. None of it may reach the destination.
+func (s *sourceTraffic) late(ctx context.Context) error {
+	if err := s.open.End(ctx, true); err != nil {
+		return err
+	}
+	if err := s.idempotent.Send(ctx, 2, s.layout.Written...); err != nil {
+		return err
+	}
+	return s.ending.Transaction(ctx, true, 1, s.layout.Written...)
+}
+
+// close closes the producers.
+func (s *sourceTraffic) close() {
+	s.stopLive()
+	s.wg.Wait()
+	for _, p := range []*traffic.Producer{s.idempotent, s.second, s.plain, s.ending, s.open, s.live} {
+		if p != nil {
+			p.Close()
+		}
+	}
+	if s.raw != nil {
+		s.raw.Close()
+	}
+}

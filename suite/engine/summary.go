@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"watershed.example/suite/check"
+	"watershed.example/suite/report"
+)
+
+// width of stories and tables in characters.
+const width = 120
+
+// report is the scenario as reports tell it.
+func (r *Result) report() report.Scenario {
+	s := report.Scenario{
+		Run:      check.Run{Scenario: r.Name, Seed: r.Seed, Command: r.Reproduce},
+		Verdicts: r.Verdicts, Evidence: r.Folder, Started: r.Started, Duration: r.Took, Trouble: r.Trouble,
+	}
+	if r.Evidence != nil {
+		s.Run = r.Evidence.Run
+	}
+	if r.Stuck != nil && s.Trouble == "" {
+		s.Trouble = r.Stuck.Error()
+	}
+	return s
+}
+
+// Story tells what went wrong, for the person who has to find out.
+func (r *Result) Story() string {
+	var b strings.Builder
+	s := r.report()
+	if err := report.Story(&b, &s, width); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// saveReports writes the scenario's own story beside its evidence.
+func (r *Result) saveReports() error {
+	if err := os.WriteFile(filepath.Join(r.Folder, "story.txt"), []byte(r.Story()), 0o644); err != nil {
+		return fmt.Errorf("write the story: %w", err)
+	}
+	return nil
+}
+
+// WriteSummary writes the reports of a whole run into its folder and returns
+// the verdict table.
+func WriteSummary(folder string, results []*Result) (string, error) {
+	var all report.Result
+	for _, r := range results {
+		all.Scenarios = append(all.Scenarios, r.report())
+	}
+	var table strings.Builder
+	err := report.Table(&table, &all, width)
+	return table.String(), errors.Join(err,
+		report.SaveJSON(filepath.Join(folder, "result.json"), &all),
+		report.SaveJUnit(filepath.Join(folder, "junit.xml"), &all),
+		os.WriteFile(filepath.Join(folder, "verdicts.txt"), []byte(table.String()), 0o644),
+	)
+}

@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"watershed.example/fixtures"
+	"watershed.example/suite/check"
+	"watershed.example/suite/history"
+	"watershed.example/suite/traffic"
+	"watershed.example/topologies"
+)
+
+// world is the environment of one scenario.
+type world struct {
+	env      *fixtures.Environment
+	rec      *traffic.Recorder
+	scenario Scenario
+	data     string // the brokers' data folders
+	keep     bool
+}
+
+// launch starts the scenario's clusters, each connection through its link.
+func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, folder string) (*world, error) {
+	launcher, _, err := fixtures.Choose(o.Launcher)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{rec: rec, scenario: sc, data: filepath.Join(folder, "data"), keep: o.Keep}
+	spec := fixtures.Spec{
+		Topology: sc.Topology, Dir: w.data, Seed: o.Seed,
+		Defects:      map[string][]string{},
+		OnNode:       w.onNode,
+		OnConnection: w.onConnection,
+	}
+	for _, c := range sc.Topology.Clusters {
+		if len(o.Defects) > 0 {
+			spec.Defects[c.Name] = o.Defects
+		}
+	}
+	if w.env, err = launcher.Launch(ctx, spec); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *world) onNode(e fixtures.NodeEvent) {
+	if e.What == "lost" {
+		w.rec.Note("node %s/%d ended by itself", e.Cluster, e.Node)
+		return
+	}
+	w.rec.Add(history.Event{At: e.At.UnixNano(), Kind: history.KindNode, Node: &history.Node{
+		Cluster: e.Cluster, Node: int32(e.Node), What: history.NodeEvent(e.What),
+	}})
+}
+
+func (w *world) onConnection(c fixtures.Connection) {
+	if c.ClusterID == "" {
+		return // nobody answered
+	}
+	w.rec.Add(history.Event{At: c.At.UnixNano(), Kind: history.KindConnection, Connection: &history.Connection{
+		Client: c.Client, Address: c.Address, Cluster: c.Cluster, ClusterID: c.ClusterID,
+	}})
+}
+
+func (w *world) launcher() string { return w.env.Launcher() }
+
+func (w *world) clusterID(name string) string { return w.env.Cluster(name).ID() }
+
+// cluster says how traffic reaches a cluster: through its client link.
+func (w *world) cluster(name string) traffic.Cluster {
+	c := w.env.Cluster(name)
+	return traffic.Cluster{Name: name, Bootstrap: c.Bootstrap(), Dialer: c.Dialer}
+}
+
+// mirrorSource is what the mirror is created with: the source's addresses on
+// the mirror's own link, and its cluster id.
+func (w *world) mirrorSource(m topologies.Mirror) (bootstrap, clusterID string) {
+	addresses, id := w.env.MirrorSource(m.Name)
+	return strings.Join(addresses, ","), id
+}
+
+func (w *world) selfTest(ctx context.Context) error { return w.env.SelfTest(ctx) }
+
+// hooks returns the test hooks of a cluster's first node.
+func (w *world) hooks(cluster string) hooks { return nodeHooks{w.env.Cluster(cluster).Node(1)} }
+
+// killAll kills every node of a cluster, as kill -9 does.
+func (w *world) killAll(ctx context.Context, cluster string) error {
+	var errs []error
+	for _, n := range w.env.Cluster(cluster).Nodes() {
+		errs = append(errs, n.Kill(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// restartAll stops and starts every node of a cluster.
+func (w *world) restartAll(ctx context.Context, cluster string) error {
+	var errs []error
+	for _, n := range w.env.Cluster(cluster).Nodes() {
+		errs = append(errs, n.Restart(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// lives says whether a node of the cluster runs.
+func (w *world) lives(cluster string) bool {
+	for _, n := range w.env.Cluster(cluster).Nodes() {
+		if n.Running() {
+			return true
+		}
+	}
+	return false
+}
+
+// close ends the brokers, cleanly, so that what they stored is on disk. A
+// broker that had ended by itself is an error: its logs are saved all the same.
+func (w *world) close() error {
+	lost := w.env.Lost()
+	return errors.Join(lost, w.env.Close())
+}
+
+// save copies the raw logs and the brokers' output into the evidence.
+func (w *world) save(folder string) error {
+	if err := w.env.CopyLogs(folder); err != nil {
+		return fmt.Errorf("save evidence: %w", err)
+	}
+	if w.keep {
+		return nil
+	}
+	if err := os.RemoveAll(w.data); err != nil {
+		return fmt.Errorf("remove the brokers' data: %w", err)
+	}
+	return nil
+}
+
+// SelfTest launches a scenario's clusters and proves that their links are the
+// only way in (FA-21).
+func SelfTest(ctx context.Context, launcher, folder string) error {
+	l, _, err := fixtures.Choose(launcher)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, launchLimit, fmt.Errorf("the self-test took longer than %s", launchLimit))
+	defer cancel()
+	env, err := l.Launch(ctx, fixtures.Spec{Topology: topologies.ActivePassive(), Dir: filepath.Join(folder, "data")})
+	if err != nil {
+		return err
+	}
+	return errors.Join(env.SelfTest(ctx), env.Close())
+}
+
+// selfTestLimit bounds the self-test that goes before every scenario.
+const selfTestLimit = 10 * time.Second
+
+func runPath(folder string) string { return filepath.Join(folder, check.RunFile) }
+
+// nodeHooks are the test hooks of one node.
+type nodeHooks struct{ node *fixtures.Node }
+
+func (n nodeHooks) Hold(ctx context.Context, point string) error {
+	h, err := n.node.Hooks()
+	if err != nil {
+		return err
+	}
+	return h.Arm(ctx, point, "", "hold")
+}
+
+func (n nodeHooks) Release(ctx context.Context, point string) error {
+	h, err := n.node.Hooks()
+	if err != nil {
+		return err
+	}
+	_, err = h.Release(ctx, point, "")
+	return err
+}
+
+func (n nodeHooks) Await(ctx context.Context, point string) (string, error) {
+	h, err := n.node.Hooks()
+	if err != nil {
+		return "", err
+	}
+	a, err := h.Await(ctx, point, "")
+	return a.Partition, err
+}

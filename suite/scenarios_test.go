@@ -1,0 +1,105 @@
+package suite_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/semaphore"
+
+	"watershed.example/suite/engine"
+)
+
+// admission limits how much runs at the same time, by weight.
+var admission = semaphore.NewWeighted(engine.Capacity())
+
+// chosen says whether -run or -skip picked tests by name.
+func chosen() bool {
+	return flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != ""
+}
+
+// selection is which part of the matrix this run takes.
+func selection() engine.Selection {
+	switch {
+	case settings.Full:
+		return engine.Full
+	case testing.Short():
+		return engine.Short
+	case chosen():
+		return engine.Full // any scenario can be named
+	}
+	return engine.Default
+}
+
+// reproduce is the command that runs one test again as it ran here.
+func reproduce(test string) string {
+	var b strings.Builder
+	b.WriteString("go test ./suite -run '")
+	for i, part := range strings.Split(test, "/") {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString("^" + part + "$")
+	}
+	fmt.Fprintf(&b, "' -count=1 -seed=%d", settings.Seed)
+	for _, d := range settings.Defects {
+		b.WriteString(" -defect=" + d)
+	}
+	if settings.Launcher != "auto" {
+		b.WriteString(" -launcher=" + settings.Launcher)
+	}
+	return b.String()
+}
+
+// TestScenarios runs each scenario on clusters of its own and judges what it
+// left. Names are topology/fault/phase.
+func TestScenarios(t *testing.T) {
+	scenarios := engine.Scenarios(selection())
+	total := len(scenarios)
+	t.Cleanup(func() {
+		if selection() != engine.Default || len(settings.Defects) > 0 || t.Failed() || run.ctx.Err() != nil {
+			return
+		}
+		if missing := engine.NotSelected(scenarios); len(missing) > 0 {
+			t.Errorf("not selected: no scenario of a default run covers %s", strings.Join(missing, ", "))
+		}
+	})
+	for _, sc := range scenarios {
+		t.Run(sc.Name, func(t *testing.T) {
+			t.Parallel()
+			runScenario(t, sc, total)
+		})
+	}
+}
+
+func runScenario(t *testing.T, sc engine.Scenario, total int) {
+	res, err := play(t, run.ctx, sc, settings.Defects, t.Name())
+	run.mu.Lock()
+	run.results = append(run.results, res)
+	n := len(run.results)
+	run.mu.Unlock()
+	if err != nil {
+		say("%d/%d %s could not run: %v", n, total, sc.Name, err)
+		t.Fatalf("could not run: %v\nevidence: %s\nreproduce: %s", err, res.Folder, res.Reproduce)
+	}
+	say("%d/%d %s %s in %s (clusters up in %s)", n, total, sc.Name, res.Word(), engine.Seconds(res.Took), engine.Seconds(res.Up))
+	if res.Failed() {
+		t.Errorf("%s", res.Story())
+	}
+}
+
+// play admits a scenario and runs it. An error says that it could not run.
+func play(t *testing.T, ctx context.Context, sc engine.Scenario, defects []string, test string) (*engine.Result, error) {
+	t.Helper()
+	if err := admission.Acquire(ctx, sc.Weight()); err != nil {
+		t.Fatalf("not started: %v", context.Cause(ctx))
+	}
+	defer admission.Release(sc.Weight())
+	return engine.Run(ctx, sc, engine.Options{
+		Seed: settings.Seed, Folder: run.folder, Launcher: settings.Launcher, Defects: defects, Keep: settings.Keep,
+		Name: test, Reproduce: reproduce(test),
+		Progress: func(format string, args ...any) { t.Logf(format, args...) },
+	})
+}
