@@ -42,7 +42,8 @@ type AppendOptions struct {
 	LeaderEpoch int32
 	// Guard is what [Partition.StartVerification] gave; 0 for none.
 	Guard uint64
-	// TransactionVersion is that of the markers in the append (KIP-1228).
+	// TransactionVersion is that of the markers in the append (KIP-1228): from
+	// 2 on a marker must have a higher epoch than the producer's last.
 	TransactionVersion int8
 }
 

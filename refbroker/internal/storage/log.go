@@ -348,3 +348,13 @@ func (l *Log) Close(clean bool) error {
 	}
 	return err
 }
+
+// Reconfigure changes how the log behaves from now on. The producer state's
+// configuration stays.
+func (l *Log) Reconfigure(cfg Config) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cfg = cfg.withDefaults()
+	cfg.Producers = l.cfg.Producers
+	l.cfg = cfg
+}

@@ -61,6 +61,7 @@ type timeView struct {
 	size    int64
 	maxTime int64
 	times   []timeEntry
+	index   []offsetEntry
 }
 
 // retried runs a search until no truncation came between.
@@ -70,7 +71,7 @@ func (l *Log) retried(search func([]timeView, int64) (Found, error)) (Found, err
 		closed, gen, start := l.closed, l.gen, l.logStart
 		views := make([]timeView, len(l.segments))
 		for i, s := range l.segments {
-			views[i] = timeView{s: s, size: s.size, maxTime: s.maxTime, times: s.times[:len(s.times):len(s.times)]}
+			views[i] = timeView{s: s, size: s.size, maxTime: s.maxTime, times: s.times, index: s.index}
 		}
 		l.pub.RUnlock()
 		if closed {
@@ -91,7 +92,7 @@ func (v *timeView) firstAt(ms, start int64, decompress Decompress) (Found, error
 	if i := sort.Search(len(v.times), func(i int) bool { return v.times[i].ts >= ms }); i > 0 {
 		from = v.s.base + int64(v.times[i-1].rel) + 1
 	}
-	sc := newScanner(v.s.r, 0, v.size, false)
+	sc := newScanner(v.s.r, positionFor(v.index, from-v.s.base), v.size, false)
 	for sc.next() {
 		if sc.b.LastOffset < max(from, start) || sc.b.MaxTimestamp < ms || sc.b.Count == 0 {
 			continue

@@ -1,0 +1,138 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/psm"
+)
+
+// Append implements [API]. It writes offsets and leader epoch into raw.
+func (p *Partition) Append(ctx context.Context, raw []byte, o AppendOptions) (AppendResult, error) {
+	if err := p.order.LockContext(ctx); err != nil {
+		return AppendResult{}, err
+	}
+	res, epoch, err := p.appendLocked(raw, o)
+	p.order.Unlock()
+	if err != nil {
+		return AppendResult{}, err
+	}
+	if !res.Duplicate {
+		p.notify()
+	}
+	if o.Acks != -1 {
+		return res, nil
+	}
+	return res, p.waitReplicated(ctx, res.LastOffset, epoch)
+}
+
+func (p *Partition) appendLocked(raw []byte, o AppendOptions) (AppendResult, int32, error) {
+	r, err := p.mayAppend(o)
+	if err != nil {
+		return AppendResult{}, 0, err
+	}
+	a := psm.Append{Origin: psm.Coordinator, Guard: psm.Guard(o.Guard), TransactionVersion: o.TransactionVersion}
+	if o.Purpose == ForClient {
+		a.Origin = psm.Client
+	}
+	done, err := p.log.AppendAsLeader(raw, r.epoch, a)
+	if err != nil {
+		return AppendResult{}, 0, storageError(err)
+	}
+	if !done.Duplicate {
+		p.raiseHighWatermark()
+	}
+	return AppendResult{
+		BaseOffset: done.BaseOffset, LastOffset: done.LastOffset, LogAppendTime: done.LogAppendTime,
+		LogStartOffset: done.LogStart, Duplicate: done.Duplicate,
+	}, r.epoch, nil
+}
+
+// mayAppend says whether others than the mirror may append now.
+func (p *Partition) mayAppend(o AppendOptions) (role, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.role.readOnly && !p.closed && !(o.Purpose == ForOwedMarker && p.role.owed) {
+		return p.role, fmt.Errorf("%s: %w", p.Name(), ErrReadOnly)
+	}
+	r, err := p.leadingLocked(o.LeaderEpoch)
+	if err != nil {
+		return r, err
+	}
+	if o.Acks == -1 && len(r.isr) < r.minISR {
+		return r, fmt.Errorf("%s: %d in-sync replicas, %d wanted: %w", p.Name(), len(r.isr), r.minISR, kerr.NotEnoughReplicas)
+	}
+	return r, nil
+}
+
+// waitReplicated waits until all in-sync replicas have what was appended in
+// leader epoch, up to and with last.
+func (p *Partition) waitReplicated(ctx context.Context, last int64, epoch int32) error {
+	return p.waitFor(ctx, func() (bool, error) {
+		if p.log.Marks().HighWatermark > last {
+			r, err := p.leading(-1)
+			if err == nil && len(r.isr) < r.minISR {
+				return false, fmt.Errorf("%s: %d in-sync replicas, %d wanted: %w", p.Name(), len(r.isr), r.minISR, kerr.NotEnoughReplicasAfterAppend)
+			}
+			return true, nil
+		}
+		r, err := p.leading(-1)
+		if err == nil && r.epoch != epoch {
+			// The log may have been cut under the append.
+			err = fmt.Errorf("%s: leader epoch moved from %d to %d: %w", p.Name(), epoch, r.epoch, kerr.NotLeaderForPartition)
+		}
+		return false, err
+	})
+}
+
+// raiseHighWatermark moves the high watermark of a leader to what every
+// in-sync replica is known to hold. It says whether it moved.
+func (p *Partition) raiseHighWatermark() bool {
+	marks := p.log.Marks()
+	p.mu.Lock()
+	r := p.role
+	hw := marks.LogEnd
+	for _, id := range r.isr {
+		if id == p.node {
+			continue
+		}
+		end, known := p.fetched[id]
+		if !known {
+			hw = -1
+			break
+		}
+		hw = min(hw, end)
+	}
+	lead := r.leader == p.node && !p.closed
+	p.mu.Unlock()
+	if !lead || hw <= marks.HighWatermark {
+		return false
+	}
+	p.log.SetHighWatermark(hw)
+	return true
+}
+
+// followed notes how far a follower has fetched in this leader epoch.
+func (p *Partition) followed(replica int32, end int64, epoch int32) error {
+	p.mu.Lock()
+	r := p.role
+	known := slices.Contains(r.replicas, replica)
+	if known && r.epoch == epoch {
+		p.fetched[replica] = end
+	}
+	p.mu.Unlock()
+	if !known {
+		return fmt.Errorf("%s: node %d is no replica: %w", p.Name(), replica, kerr.NotLeaderForPartition)
+	}
+	// Under order: the log must not be cut between the fetch and the mark.
+	p.order.Lock()
+	moved := p.raiseHighWatermark()
+	p.order.Unlock()
+	if moved {
+		p.notify()
+	}
+	return nil
+}

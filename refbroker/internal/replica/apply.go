@@ -1,0 +1,242 @@
+package replica
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/afero"
+
+	"watershed.example/psm"
+	"watershed.example/refbroker/internal/lock"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/storage"
+)
+
+// Suffixes of folders that are no longer a partition's.
+const (
+	suffixDelete = "-delete"
+	suffixStray  = "-stray"
+)
+
+// Apply makes this node's partitions what the quorum's image says: it creates
+// and deletes logs, and sets leadership, leader epoch, in-sync replicas and
+// the read-only window. When it returns, all of that is in force. What it
+// could not do is in the error, and tried again by the next Apply.
+//
+// Images must come in their order. The first should hold all that was
+// committed when the node started: a partition that is not in it does not
+// lose its folder, and one of another topic id only its name.
+func (m *Manager) Apply(img *quorum.Image) error {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	if m.closed {
+		return errors.New("apply a metadata image: replicas are closed")
+	}
+	var errs error
+	wanted := map[key]bool{}
+	known := map[string]bool{}
+	for _, t := range img.Topics {
+		for i, p := range t.Partitions {
+			known[partitionName(t.Name, int32(i))] = true
+			if !slices.Contains(p.Replicas, m.cfg.NodeID) {
+				continue
+			}
+			k := key{t.Name, int32(i)}
+			if old, ok := m.Get(k.topic, k.index); !ok || old.topicID == t.ID {
+				wanted[k] = true
+			}
+		}
+	}
+	for _, p := range m.All() {
+		if k := (key{p.topic, p.index}); !wanted[k] {
+			errs = errors.Join(errs, m.remove(k, p))
+		}
+	}
+	for _, t := range img.Topics {
+		for i, p := range t.Partitions {
+			if slices.Contains(p.Replicas, m.cfg.NodeID) {
+				if err := m.applyOne(t, int32(i), p); err != nil {
+					errs = errors.Join(errs, fmt.Errorf("%s: %w", partitionName(t.Name, int32(i)), err))
+				}
+			}
+		}
+	}
+	m.mu.Lock()
+	m.known = known
+	m.mu.Unlock()
+	return errs
+}
+
+func (m *Manager) applyOne(t *quorum.Topic, index int32, q *quorum.Partition) error {
+	name := partitionName(t.Name, index)
+	p, ok := m.Get(t.Name, index)
+	if ok && m.seen[name] == (applied{t, q}) {
+		return nil
+	}
+	conf, err := parseTopicConfigs(t.Configs, m.cfg.TopicDefaults)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if p, err = m.open(t, index, q, conf); err != nil {
+			return err
+		}
+	} else if old := m.seen[name].topic; old != t {
+		p.log.Reconfigure(m.logConfig(t, conf))
+	}
+	if err := p.assume(roleOf(t, q, conf), q.Mirror.Stops); err != nil {
+		if !ok {
+			err = errors.Join(err, p.close(false))
+		}
+		return err
+	}
+	m.seen[name] = applied{t, q}
+	if !ok {
+		m.mu.Lock()
+		m.parts[key{t.Name, index}] = p
+		m.mu.Unlock()
+	}
+	return nil
+}
+
+func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
+	r := role{
+		leader: q.Leader, epoch: q.LeaderEpoch, partitionEpoch: q.PartitionEpoch,
+		replicas: q.Replicas, isr: q.ISR, minISR: min(conf.minISR, len(q.Replicas)),
+	}
+	if t.Mirror != "" && q.Mirror.State != quorum.Stopped {
+		r.readOnly = true
+		r.owed = q.Mirror.State == quorum.Stopping && !q.Mirror.Aligned
+	}
+	if c := q.Mirror.Current; c != nil {
+		r.cut = &stopCut{at: c.L, epoch: c.Epoch}
+	}
+	return r
+}
+
+// assume takes on the role that the quorum gave. Nothing is appended between
+// its parts. The stops are beside the log, synced, before the role is in force.
+func (p *Partition) assume(r role, stops []psm.Stop) error {
+	p.order.Lock()
+	defer p.order.Unlock()
+	if err := p.log.SetStops(stops); err != nil {
+		return fmt.Errorf("note stops: %w", err)
+	}
+	p.mu.Lock()
+	old := p.role
+	p.mu.Unlock()
+	if r.leader == p.node && r.epoch != old.epoch && !r.readOnly {
+		// A mirrored log's epochs come with its batches (LOG-5).
+		if err := p.log.AssignEpoch(r.epoch); err != nil {
+			return fmt.Errorf("begin leader epoch %d: %w", r.epoch, err)
+		}
+	}
+	if r.leader != p.node || !r.readOnly {
+		p.session = 0
+	}
+	p.mu.Lock()
+	if r.epoch != old.epoch {
+		clear(p.fetched)
+	}
+	p.role = r
+	p.mu.Unlock()
+	p.raiseHighWatermark()
+	p.notify()
+	return nil
+}
+
+func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
+	return storage.Config{
+		SegmentBytes: c.segmentBytes, SegmentMs: c.segmentMs, IndexInterval: c.indexInterval, IndexBytes: c.indexBytes,
+		MaxMessageBytes: c.maxMessageBytes, LogAppendTime: c.logAppendTime,
+		Producers: psm.Config{VerifyTransactions: !t.Internal, AnyBarrierExpires: m.cfg.AnyBarrierExpires, Log: m.cfg.Logger.With("topic", t.Name)},
+		Now:       m.cfg.Host.Now, Logger: m.cfg.Logger,
+	}
+}
+
+// open opens or makes the log of a partition.
+func (m *Manager) open(t *quorum.Topic, index int32, q *quorum.Partition, conf topicConfig) (*Partition, error) {
+	name := partitionName(t.Name, index)
+	dir := filepath.Join(m.dir, name)
+	if err := m.claim(dir, t.ID); err != nil {
+		return nil, err
+	}
+	log, err := storage.Open(m.fs, dir, m.logConfig(t, conf), storage.OpenOptions{
+		TopicID: t.ID, Clean: m.clean, RecoveryPoint: m.before.recovery[name],
+		LogStart: m.before.start[name], HighWatermark: m.before.high[name],
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := storage.SyncDir(m.fs, m.dir); err != nil {
+		return nil, errors.Join(err, log.Close(false))
+	}
+	return &Partition{
+		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal, log: log,
+		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered,
+		order: lock.New(), role: role{leader: -1, epoch: -1}, fetched: map[int32]int64{},
+	}, nil
+}
+
+// claim makes dir the folder of the topic with id: a folder of another topic
+// that had the name is put aside, one of this topic that was is put back.
+func (m *Manager) claim(dir string, id [16]byte) error {
+	there, err := afero.DirExists(m.fs, dir)
+	if err != nil {
+		return err
+	}
+	if there {
+		found, ok, err := storage.ReadTopicID(m.fs, dir)
+		if err != nil {
+			return err
+		}
+		if !ok || found == id {
+			return nil
+		}
+		aside := strayName(dir, found)
+		m.cfg.Logger.Warn("log of another topic of this name is put aside", "dir", dir, "to", aside)
+		if err := m.fs.Rename(dir, aside); err != nil {
+			return fmt.Errorf("put the log of another topic aside: %w", err)
+		}
+		// What the last run knew of the name was of the other topic.
+		name := filepath.Base(dir)
+		delete(m.before.recovery, name)
+		delete(m.before.high, name)
+		delete(m.before.start, name)
+	}
+	if back, err := afero.DirExists(m.fs, strayName(dir, id)); err != nil || !back {
+		return err
+	}
+	return m.fs.Rename(strayName(dir, id), dir)
+}
+
+func strayName(dir string, id [16]byte) string {
+	return dir + "." + hex.EncodeToString(id[:]) + suffixStray
+}
+
+// remove deletes a partition that the quorum took away from this node.
+func (m *Manager) remove(k key, p *Partition) error {
+	m.mu.Lock()
+	delete(m.parts, k)
+	m.mu.Unlock()
+	name := p.Name()
+	delete(m.seen, name)
+	delete(m.before.recovery, name)
+	delete(m.before.high, name)
+	delete(m.before.start, name)
+	if err := p.close(false); err != nil {
+		m.cfg.Logger.Warn("log to delete was not closed", "partition", name, "error", err)
+	}
+	dir := p.log.Dir()
+	gone := dir + "." + hex.EncodeToString(p.topicID[:]) + suffixDelete
+	if err := m.fs.Rename(dir, gone); err != nil {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	if err := m.fs.RemoveAll(gone); err != nil {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	return nil
+}

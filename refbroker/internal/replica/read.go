@@ -1,0 +1,105 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/psm"
+)
+
+// Read implements [API].
+func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
+	r, err := p.leading(o.CurrentLeaderEpoch)
+	if err != nil {
+		return ReadResult{}, err
+	}
+	if p.uncut(r) {
+		return ReadResult{}, fmt.Errorf("%s: leader has yet to cut its log for epoch %d: %w", p.Name(), r.epoch, kerr.NotLeaderForPartition)
+	}
+	res := ReadResult{DivergingEpoch: -1, DivergingEnd: -1}
+	if o.LastFetchedEpoch >= 0 {
+		if diverges, err := p.diverging(o, r.epoch, &res); err != nil || diverges {
+			return res, err
+		}
+	}
+	if o.ReplicaID >= 0 {
+		m := p.log.Marks()
+		if o.Offset >= m.LogStart && o.Offset <= m.LogEnd {
+			if err := p.followed(o.ReplicaID, o.Offset, r.epoch); err != nil {
+				return ReadResult{}, err
+			}
+		}
+	}
+	m := p.log.Marks()
+	res.HighWatermark, res.LastStableOffset, res.LogStartOffset = m.HighWatermark, m.LastStable, m.LogStart
+	upper := m.HighWatermark
+	switch {
+	case o.ReplicaID >= 0:
+		upper = m.LogEnd
+	case o.ReadCommitted:
+		upper = m.LastStable
+	}
+	if res.Raw, err = p.log.Read(o.Offset, upper, o.MaxBytes, o.MinOne); err != nil {
+		return ReadResult{HighWatermark: m.HighWatermark, LastStableOffset: m.LastStable, LogStartOffset: m.LogStart, DivergingEpoch: -1, DivergingEnd: -1}, storageError(err)
+	}
+	if o.ReadCommitted && o.ReplicaID < 0 {
+		res.Aborted = p.aborted(o.Offset, res.Raw)
+	}
+	return res, nil
+}
+
+// uncut reports whether the log still holds what a stop's quorum record cut
+// off: then the leader serves nothing in the new epoch before it has cut.
+func (p *Partition) uncut(r role) bool {
+	if r.cut == nil {
+		return false
+	}
+	_, end := p.log.EndOffsetForEpoch(r.cut.epoch - 1)
+	if m := p.log.Marks(); m.Epoch < r.cut.epoch {
+		end = m.LogEnd
+	}
+	return end > r.cut.at
+}
+
+// diverging compares the fetcher's last batch with this log. If they differ it
+// fills in where (KIP-595).
+func (p *Partition) diverging(o ReadOptions, leaderEpoch int32, res *ReadResult) (bool, error) {
+	epoch, end := p.endOffsetForEpoch(o.LastFetchedEpoch, leaderEpoch)
+	if epoch < 0 {
+		return false, fmt.Errorf("%s: last fetched epoch %d is not known here: %w", p.Name(), o.LastFetchedEpoch, kerr.OffsetOutOfRange)
+	}
+	if epoch == o.LastFetchedEpoch && end >= o.Offset {
+		return false, nil
+	}
+	m := p.log.Marks()
+	res.HighWatermark, res.LastStableOffset, res.LogStartOffset = m.HighWatermark, m.LastStable, m.LogStart
+	res.DivergingEpoch, res.DivergingEnd = epoch, end
+	if !(o.ReadCommitted && o.ReplicaID < 0) {
+		return true, nil
+	}
+	res.Aborted = []AbortedTxn{}
+	return true, nil
+}
+
+// aborted lists the aborted transactions that a reader of raw, fetched from
+// offset, has to know.
+func (p *Partition) aborted(offset int64, raw []byte) []AbortedTxn {
+	out := []AbortedTxn{}
+	end := offset
+	for rest := raw; len(rest) > 0; {
+		b, err := psm.DecodeHeader(rest)
+		if err != nil || b.Size > len(rest) {
+			break
+		}
+		end = b.LastOffset + 1
+		rest = rest[b.Size:]
+	}
+	if end <= offset {
+		return out
+	}
+	for _, a := range p.log.Aborted(nil, offset, end) {
+		out = append(out, AbortedTxn{ProducerID: a.ProducerID, FirstOffset: a.FirstOffset})
+	}
+	return out
+}
