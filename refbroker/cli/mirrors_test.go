@@ -59,12 +59,11 @@ func TestHooksCommand(t *testing.T) {
 func TestMirrorsCommandRefusesBadInput(t *testing.T) {
 	none := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
 	for want, args := range map[string][]string{
-		`--output "xml"`:         {"list", "--output", "xml"},
-		`--config "x"`:           {"create", "m", "--source", "a:1", "--config", "x"},
-		`"source" not set`:       {"create", "m"},
-		"at least 2 arg":         {"stop", "m"},
-		"list mirrors: unable":   {"list", "--timeout", "2s"},
-		"--bootstrap-server \":": {"list", "--bootstrap-server", ":::"},
+		`--output "xml"`:          {"list", "--output", "xml"},
+		`--config "x"`:            {"create", "m", "--source", "a:1", "--config", "x"},
+		`"source" not set`:        {"create", "m"},
+		"at least 2 arg":          {"stop", "m"},
+		"unable to dial: refused": {"list", "--timeout", "2s"},
 	} {
 		_, err := runCommand(t, mirrorsCommand(none), args...)
 		require.ErrorContains(t, err, want)
