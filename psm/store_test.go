@@ -2,7 +2,9 @@ package psm_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
@@ -354,4 +356,10 @@ func TestTableAgainstMap(t *testing.T) {
 			}
 		}
 	}
+}
+
+// fixCRC makes a snapshot's version and checksum right.
+func fixCRC(p []byte) {
+	p[0], p[1] = 0, 1
+	binary.BigEndian.PutUint32(p[2:], crc32.Checksum(p[6:], crc32.MakeTable(crc32.Castagnoli)))
 }

@@ -31,7 +31,6 @@ type slot struct {
 // slot and 8 bytes an index place, at most 4/5 of which are in use.
 type table struct {
 	index       []uint64 // upper half: of the hash; lower: slot number + 1; 0: empty
-	shift       uint8
 	chunks      [][]slot
 	free        uint32
 	n           int // producers
