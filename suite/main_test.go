@@ -80,7 +80,7 @@ func testMain(m *testing.M) int {
 	if err := makeFolders(); err != nil {
 		return fail(err)
 	}
-	say("seed %d, launcher %s, evidence in %s", settings.Seed, settings.Launcher, run.folder)
+	say("seed %d, launcher %s (%s), evidence in %s", settings.Seed, settings.Launcher, settings.Why, run.folder)
 	code := m.Run()
 	if err := finish(); err != nil {
 		fmt.Fprintln(os.Stderr, "watershed:", err)

@@ -47,7 +47,7 @@ func reproduce(test string) string {
 	for _, d := range settings.Defects {
 		b.WriteString(" -defect=" + d)
 	}
-	if settings.Launcher != "auto" {
+	if settings.Launcher != "process" {
 		b.WriteString(" -launcher=" + settings.Launcher)
 	}
 	return b.String()

@@ -67,11 +67,14 @@ func (g *gates) arrive(point, partition string) {
 	if slices.Contains(g.held, point) {
 		what = history.GateHeld
 	}
+	g.mu.Unlock()
+	// It is in the history before anybody acts on it.
+	g.event(point, partition, what)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.arrived[point] = append(g.arrived[point], partition)
 	close(g.changed)
 	g.changed = make(chan struct{})
-	g.mu.Unlock()
-	g.event(point, partition, what)
 }
 
 func (g *gates) event(point, partition string, what history.GateEvent) {

@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+
+	"watershed.example/fixtures"
 )
 
 // Settings are what a person chooses about a run. Each has a flag and a
@@ -17,8 +20,8 @@ type Settings struct {
 	Seed uint64
 	// SeedGiven is false when nobody chose the seed.
 	SeedGiven bool
-	// Launcher is how brokers are started.
-	Launcher string
+	// Launcher is how brokers are started, and Why says why that one.
+	Launcher, Why string
 	// Out is the folder for evidence; empty for out in the module's root.
 	Out string
 	// Keep leaves the brokers' data folders and the evidence of earlier runs.
@@ -30,9 +33,6 @@ type Settings struct {
 
 	all []*setting
 }
-
-// Launchers that a run may choose.
-var launchers = []string{"auto", "process"}
 
 // setting is the text that was given for one flag or its variable. It accepts
 // anything, so that Resolve can say in one line what is wrong.
@@ -58,7 +58,7 @@ func (s *setting) variable() string { return "WATERSHED_" + strings.ToUpper(s.na
 func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 	s.all = []*setting{
 		{name: "seed", usage: "`N` decides traffic and faults; a run prints its own when none is given"},
-		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(launchers, ", ")},
+		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(fixtures.Names(), ", ")},
 		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
 		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
 		{name: "full", isBool: true, usage: "every scenario of the matrix, and the defects"},
@@ -102,10 +102,11 @@ func (s *Settings) Resolve(knownDefects []string) error {
 				return bad("want a whole number from 0 to 18446744073709551615")
 			}
 		case "launcher":
-			if !slices.Contains(launchers, f.value) {
-				return bad("unknown launcher (known: " + strings.Join(launchers, ", ") + ")")
+			l, why, err := fixtures.Choose(f.value)
+			if err != nil {
+				return fmt.Errorf("%s %q: %w", cmp.Or(f.source, "-"+f.name), f.value, err)
 			}
-			s.Launcher = f.value
+			s.Launcher, s.Why = l.Name(), why
 		case "out":
 			s.Out = f.value
 		case "keep", "full":

@@ -26,7 +26,7 @@ func TestSettings(t *testing.T) {
 		args []string
 		want Settings
 	}{
-		{"nothing given", nil, nil, Settings{Launcher: "auto"}},
+		{"nothing given", nil, nil, Settings{Launcher: "process"}},
 		{
 			"flags", nil,
 			[]string{"-seed=7", "-launcher", "process", "-out=x", "-keep", "-full=true", "-defect=no-barrier", "-defect=pid-rewrite"},
@@ -36,20 +36,20 @@ func TestSettings(t *testing.T) {
 			"variables",
 			map[string]string{"WATERSHED_SEED": "18446744073709551615", "WATERSHED_KEEP": "1", "WATERSHED_DEFECT": "no-barrier"},
 			nil,
-			Settings{Seed: 18446744073709551615, SeedGiven: true, Launcher: "auto", Keep: true, Defects: []string{"no-barrier"}},
+			Settings{Seed: 18446744073709551615, SeedGiven: true, Launcher: "process", Keep: true, Defects: []string{"no-barrier"}},
 		},
 		{
 			"a flag wins",
 			map[string]string{"WATERSHED_SEED": "1", "WATERSHED_FULL": "true", "WATERSHED_DEFECT": "no-barrier"},
 			[]string{"-seed=2", "-full=false", "-defect=pid-rewrite"},
-			Settings{Seed: 2, SeedGiven: true, Launcher: "auto", Defects: []string{"pid-rewrite"}},
+			Settings{Seed: 2, SeedGiven: true, Launcher: "process", Defects: []string{"pid-rewrite"}},
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := settingsOf(t, test.env, test.args...)
 			require.NoError(t, err)
-			got.all = nil
+			got.all, got.Why = nil, ""
 			require.Equal(t, test.want, *got)
 		})
 	}
@@ -62,8 +62,8 @@ func TestSettingsSayInOneLineWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{nil, []string{"-seed=x"}, `-seed "x": want a whole number from 0 to 18446744073709551615`},
-		{nil, []string{"-launcher=ship"}, `-launcher "ship": unknown launcher (known: auto, process)`},
-		{map[string]string{"WATERSHED_LAUNCHER": "ship"}, nil, `WATERSHED_LAUNCHER "ship": unknown launcher (known: auto, process)`},
+		{nil, []string{"-launcher=ship"}, `-launcher "ship": unknown launcher "ship" (known: auto, container, process)`},
+		{map[string]string{"WATERSHED_LAUNCHER": "ship"}, nil, `WATERSHED_LAUNCHER "ship": unknown launcher "ship" (known: auto, container, process)`},
 		{nil, []string{"-keep=perhaps"}, `-keep "perhaps": want true or false`},
 		{nil, []string{"-defect=rust"}, `-defect "rust": unknown defect "rust" (known: no-barrier, pid-rewrite)`},
 	}

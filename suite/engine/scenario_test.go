@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/chaos"
+	"watershed.example/suite/check"
+	"watershed.example/suite/contract"
+)
+
+func TestDefaultRunStrikesWithEachFaultAndAtEachPoint(t *testing.T) {
+	kinds, points := map[chaos.Kind]int{}, map[string]int{}
+	for _, s := range Scenarios(Default) {
+		if s.Plan != nil {
+			kinds[s.Plan.Kind]++
+			points[s.Plan.Point]++
+		}
+	}
+	for _, k := range chaos.Kinds() {
+		require.NotZero(t, kinds[k], "fault %s", k)
+	}
+	for _, p := range chaos.Points() {
+		require.NotZero(t, points[p], "point %s", p)
+	}
+}
+
+func TestFullRunIsTheWholeMatrix(t *testing.T) {
+	n := 0
+	for _, s := range Scenarios(Full) {
+		if s.Plan != nil {
+			n++
+			require.NoError(t, s.Plan.Validate())
+		}
+	}
+	require.Equal(t, len(chaos.Kinds())*len(chaos.Points()), n)
+}
+
+func TestSelectionsGrow(t *testing.T) {
+	names := func(s Selection) (all []string) {
+		for _, sc := range Scenarios(s) {
+			all = append(all, sc.Name)
+		}
+		return all
+	}
+	require.NotEmpty(t, names(Short))
+	require.Subset(t, names(Default), names(Short))
+	require.Subset(t, names(Full), names(Default))
+}
+
+func TestScenariosHaveNamesOfTheirOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Scenarios(Full) {
+		require.False(t, seen[s.Name], "%s is there twice", s.Name)
+		seen[s.Name] = true
+		require.Len(t, strings.Split(s.Name, "/"), 3, "topology/fault/phase")
+		require.NotContains(t, s.Name, ":")
+		require.NotContains(t, s.Name, " ")
+	}
+}
+
+func TestDefaultRunCoversWhatItHasTo(t *testing.T) {
+	require.Empty(t, NotSelected(Scenarios(Default)))
+	require.Equal(t, []string{"LINK-1", "LINK-2", "LINK-3"}, NotSelected([]Scenario{{Requirements: everyFailover()}}))
+}
+
+func TestEveryDeclaredRequirementCanBeJudged(t *testing.T) {
+	for _, s := range Scenarios(Full) {
+		for _, id := range s.Requirements {
+			_, known := contract.Get(id)
+			require.True(t, known, "%s declares %s", s.Name, id)
+			require.Contains(t, check.Checked(), id, s.Name)
+		}
+	}
+}
+
+func TestLayoutOfEveryScenario(t *testing.T) {
+	for _, s := range Scenarios(Default) {
+		l, err := layOut(s.Topology, s.Topology.Mirrors[0])
+		require.NoError(t, err)
+		require.Greater(t, len(l.Spanned), 1, "the open transaction spans partitions")
+		require.Greater(t, len(l.All), len(l.Written), "a partition stays empty")
+		require.NotContains(t, l.Spanned, l.Forge, "forged batches meet what was not cut")
+	}
+}
+
+func TestDefectSeen(t *testing.T) {
+	d := DefectCase{Name: "d", Primary: []string{"BAR-1"}, Secondary: []string{"AP-1"}}
+	result := func(violated ...string) *Result {
+		r := &Result{}
+		for _, id := range violated {
+			r.Verdicts = append(r.Verdicts, check.Verdict{Requirement: id, Outcome: check.Violated})
+		}
+		return r
+	}
+	require.NoError(t, d.Seen(result("BAR-1")))
+	require.NoError(t, d.Seen(result("AP-1", "BAR-1")))
+	require.ErrorContains(t, d.Seen(result("AP-1")), "went unseen")
+	require.ErrorContains(t, d.Seen(result()), "went unseen")
+	require.ErrorContains(t, d.Seen(result("BAR-1", "LOG-1")), "reported under LOG-1")
+}
