@@ -1,0 +1,166 @@
+package broker
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/wire"
+)
+
+// Fetch (key 1), versions 4 to 18: both isolation levels, raw batches with the
+// control batches among them; from 12 on diverging epochs (KIP-595), from 13 on
+// topic ids (KIP-516). Sessions (from 7 on) are declined with session id 0, as
+// KIP-227 allows, so every request names all of its partitions.
+func fetch(e *env.Env) wire.API {
+	return wire.Of("Fetch", 4, 18, func(ctx context.Context, req *wire.Request, r *kmsg.FetchRequest) (wire.Response, error) {
+		resp := kmsg.NewPtrFetchResponse()
+		resp.Version = req.Version
+		if req.Version >= 7 && r.SessionID != 0 {
+			resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
+			return resp, nil
+		}
+		f := &fetching{env: e, request: r, replica: r.ReplicaID}
+		if req.Version >= 15 {
+			f.replica = r.ReplicaState.ID
+		}
+		resp.Topics = f.poll(ctx)
+		return resp, nil
+	})
+}
+
+// fetching is one Fetch request that waits for its bytes.
+type fetching struct {
+	env     *env.Env
+	request *kmsg.FetchRequest
+	replica int32
+}
+
+// maxFetchBytes is Kafka's fetch.max.bytes of a broker.
+const maxFetchBytes = 55 << 20
+
+// poll reads until there are enough bytes, or something that the client must
+// know at once, or the time is over.
+func (f *fetching) poll(ctx context.Context) []kmsg.FetchResponseTopic {
+	wait := time.NewTimer(millis(f.request.MaxWaitMillis))
+	defer wait.Stop()
+	over := false
+	for {
+		// The metadata's channel before the metadata, and each partition's
+		// before its read: a change in between is not missed.
+		changes := []<-chan struct{}{f.env.Quorum.Changed()}
+		r := f.read(f.env.Quorum.Image(), &changes)
+		if over || r.urgent || r.bytes >= int(f.request.MinBytes) || ctx.Err() != nil {
+			return r.topics
+		}
+		over = !waitAny(ctx, wait.C, changes)
+	}
+}
+
+// round is what one reading of all partitions found.
+type round struct {
+	topics []kmsg.FetchResponseTopic
+	bytes  int
+	// urgent: an error or a diverging epoch does not wait.
+	urgent bool
+}
+
+func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
+	var r round
+	budget := min(int(f.request.MaxBytes), maxFetchBytes)
+	byID := f.request.Version >= 13
+	for _, t := range f.request.Topics {
+		out := kmsg.NewFetchResponseTopic()
+		out.Topic, out.TopicID = t.Topic, t.TopicID
+		name, err := topicName(img, t.Topic, t.TopicID, byID)
+		for _, want := range t.Partitions {
+			var p replica.API
+			perr := err
+			if perr == nil {
+				p, perr = f.env.Replicas.Partition(name, want.Partition)
+			}
+			part := emptyFetch(want.Partition)
+			if perr == nil {
+				*changes = append(*changes, p.Changed())
+				perr = f.readPartition(&part, p, want, min(int(want.PartitionMaxBytes), budget), r.bytes == 0)
+			}
+			if perr != nil {
+				part.ErrorCode = codeOf(perr)
+				if id, epoch, ok := leaderOf(f.env, name, want.Partition, perr); ok {
+					part.CurrentLeader.LeaderID, part.CurrentLeader.LeaderEpoch = id, epoch
+				}
+			}
+			r.urgent = r.urgent || perr != nil || part.DivergingEpoch.Epoch >= 0
+			r.bytes += len(part.RecordBatches)
+			budget = max(0, budget-len(part.RecordBatches))
+			out.Partitions = append(out.Partitions, part)
+		}
+		r.topics = append(r.topics, out)
+	}
+	r.urgent = r.urgent || len(f.request.Topics) == 0
+	return r
+}
+
+func emptyFetch(partition int32) kmsg.FetchResponseTopicPartition {
+	part := kmsg.NewFetchResponseTopicPartition()
+	part.Partition, part.HighWatermark = partition, -1
+	part.RecordBatches = []byte{}
+	return part
+}
+
+func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p replica.API, want kmsg.FetchRequestTopicPartition, limit int, minOne bool) error {
+	o := replica.ReadOptions{
+		Offset: want.FetchOffset, MaxBytes: limit, MinOne: minOne, ReadCommitted: f.request.IsolationLevel == 1,
+		ReplicaID: max(f.replica, -1), CurrentLeaderEpoch: -1, LastFetchedEpoch: -1,
+	}
+	if f.request.Version >= 9 {
+		o.CurrentLeaderEpoch = want.CurrentLeaderEpoch
+	}
+	if f.request.Version >= 12 {
+		o.LastFetchedEpoch = want.LastFetchedEpoch
+	}
+	got, err := p.Read(o)
+	if err != nil {
+		return err
+	}
+	part.HighWatermark, part.LastStableOffset, part.LogStartOffset = got.HighWatermark, got.LastStableOffset, got.LogStartOffset
+	if got.DivergingEpoch >= 0 {
+		part.DivergingEpoch.Epoch, part.DivergingEpoch.EndOffset = got.DivergingEpoch, got.DivergingEnd
+	}
+	if got.Raw != nil {
+		part.RecordBatches = got.Raw
+	}
+	if got.Aborted != nil {
+		part.AbortedTransactions = make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, 0, len(got.Aborted))
+		for _, a := range got.Aborted {
+			out := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
+			out.ProducerID, out.FirstOffset = a.ProducerID, a.FirstOffset
+			part.AbortedTransactions = append(part.AbortedTransactions, out)
+		}
+	}
+	return nil
+}
+
+// maxWaits is what one select can wait for, less some: a fetch of more
+// partitions hears of the first ones only, until its time is over.
+const maxWaits = 60_000
+
+// waitAny waits for the first of changes. It reports false when the time or
+// ctx came first.
+func waitAny(ctx context.Context, over <-chan time.Time, changes []<-chan struct{}) bool {
+	cases := []reflect.SelectCase{
+		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(over)},
+		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())},
+	}
+	for _, c := range changes[:min(len(changes), maxWaits)] {
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
+	}
+	chosen, _, _ := reflect.Select(cases)
+	return chosen > 1
+}

@@ -1,0 +1,44 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/wire"
+)
+
+// ApiVersions (key 18), versions 0 to 4: from 3 on features are told, from 4 on
+// also those whose lowest version is 0 (KIP-584, KIP-1022). It tells the very
+// table that requests are dispatched by. A version that is not served is
+// answered in version 0 (KIP-511).
+func apiVersions(e *env.Env, table func() *wire.Table) wire.API {
+	return wire.Of("ApiVersions", 0, 4, func(_ context.Context, req *wire.Request, _ *kmsg.ApiVersionsRequest) (wire.Response, error) {
+		resp := kmsg.NewPtrApiVersionsResponse()
+		resp.Version = req.Version
+		for _, a := range table().APIs() {
+			resp.ApiKeys = append(resp.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: a.Key, MinVersion: a.Min, MaxVersion: a.Max})
+		}
+		if req.Unsupported {
+			resp.ErrorCode = kerr.UnsupportedVersion.Code
+			return resp, nil
+		}
+		// Versions 0 to 3 know no feature that begins at version 0.
+		lowest := int16(0)
+		if req.Version < 4 {
+			lowest = 1
+		}
+		resp.SupportedFeatures = []kmsg.ApiVersionsResponseSupportedFeature{
+			{Name: "mirror.version", MinVersion: lowest, MaxVersion: 1},
+			{Name: "transaction.version", MinVersion: lowest, MaxVersion: 2},
+		}
+		resp.FinalizedFeaturesEpoch = 0
+		resp.FinalizedFeatures = []kmsg.ApiVersionsResponseFinalizedFeature{
+			{Name: "mirror.version", MinVersionLevel: 1, MaxVersionLevel: 1},
+			{Name: "transaction.version", MinVersionLevel: e.TransactionVersion, MaxVersionLevel: e.TransactionVersion},
+		}
+		return resp, nil
+	})
+}

@@ -1,0 +1,76 @@
+package broker
+
+import (
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"watershed.example/refbroker/internal/storage"
+)
+
+// metaFile says whose a data folder is, in Kafka's format.
+const metaFile = "meta.properties"
+
+// meta is the content of meta.properties.
+type meta struct {
+	clusterID string
+	nodeID    int32
+}
+
+// newClusterID is a random id in Kafka's form.
+func newClusterID() string {
+	id := newUUID()
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+// readMeta reads meta.properties; ok is false when there is none.
+func readMeta(fs afero.Fs, dir string) (m meta, ok bool, err error) {
+	path := filepath.Join(dir, metaFile)
+	if exists, err := afero.Exists(fs, path); err != nil || !exists {
+		return meta{}, false, err
+	}
+	raw, err := afero.ReadFile(fs, path)
+	if err != nil {
+		return meta{}, false, err
+	}
+	m.nodeID = -1
+	for line := range strings.Lines(string(raw)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch name {
+		case "cluster.id":
+			m.clusterID = value
+		case "node.id":
+			id, err := strconv.ParseInt(value, 10, 32)
+			if err != nil {
+				return meta{}, false, fmt.Errorf("%s: node.id %q", path, value)
+			}
+			m.nodeID = int32(id)
+		}
+	}
+	if m.clusterID == "" || m.nodeID < 0 {
+		return meta{}, false, fmt.Errorf("%s: cluster.id or node.id is missing", path)
+	}
+	return m, true, nil
+}
+
+// claimedBy checks that the folder is that of cluster and node; an empty
+// cluster id means any.
+func (m meta) claimedBy(dir, clusterID string, nodeID int32) error {
+	if clusterID != "" && m.clusterID != clusterID {
+		return fmt.Errorf("data folder %s belongs to cluster %s, not to %s", dir, m.clusterID, clusterID)
+	}
+	if m.nodeID != nodeID {
+		return fmt.Errorf("data folder %s belongs to node %d, not to node %d", dir, m.nodeID, nodeID)
+	}
+	return nil
+}
+
+// write stores the file durably.
+func (m meta) write(fs afero.Fs, dir string) error {
+	text := fmt.Sprintf("version=1\ncluster.id=%s\nnode.id=%d\n", m.clusterID, m.nodeID)
+	return storage.WriteFileAtomic(fs, filepath.Join(dir, metaFile), []byte(text))
+}

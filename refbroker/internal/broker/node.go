@@ -1,0 +1,334 @@
+// Package broker is one node: it makes the parts, connects them, and serves
+// the Kafka protocol, one file for each API, named with its key.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+
+	"github.com/spf13/afero"
+
+	"watershed.example/refbroker/internal/defect"
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/gate"
+	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/mirror"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/txn"
+	"watershed.example/refbroker/internal/wire"
+)
+
+// Listener is one address that a node serves.
+type Listener struct {
+	// Name is "client" for the one that every node has.
+	Name string
+	// Listen is "host:port"; with port 0 a free one is taken.
+	Listen string
+	// Advertise is what clients of this listener are told; "" means where it
+	// listens.
+	Advertise string
+}
+
+// Config is a node's. Host, DataDir and one listener named "client" are needed.
+type Config struct {
+	Host    host.Host
+	Log     *slog.Logger
+	DataDir string
+	NodeID  int32
+	// ClusterID is checked against the data folder's; "" takes the folder's,
+	// or a random one at the first start.
+	ClusterID string
+	Listeners []Listener
+	// RaftListen and Voters are those of the metadata quorum; without Voters
+	// the node is alone.
+	RaftListen string
+	Voters     map[int32]string
+	// TransactionVersion is 1 or 2 (the default).
+	TransactionVersion int16
+	// TopicDefaults are topic configs for topics that don't set them.
+	TopicDefaults map[string]string
+	Gate          gate.Gate
+	Defects       defect.Set
+}
+
+// Node is a broker that runs.
+type Node struct {
+	cfg      Config
+	env      *env.Env
+	quorum   *quorum.Node
+	replicas *replica.Manager
+	server   *wire.Server
+	addrs    map[string]string
+
+	stop   context.CancelFunc
+	work   sync.WaitGroup
+	failed chan struct{}
+	err    error // set before failed is closed
+	ended  sync.Once
+	endErr error
+}
+
+// Start starts a node and returns once it serves. ctx bounds the start only;
+// the node runs until Close or Kill.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, addrs: map[string]string{}, failed: make(chan struct{}), stop: func() {}}
+	// Listeners first: an address in use is found before anything is written.
+	listeners, err := n.listen(ctx)
+	if err == nil {
+		err = n.start(ctx, listeners)
+	}
+	if err != nil {
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+		return nil, errors.Join(err, n.end(false))
+	}
+	return n, nil
+}
+
+func (c *Config) complete() error {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Gate == nil {
+		c.Gate = gate.Open{}
+	}
+	if c.RaftListen == "" {
+		c.RaftListen = "127.0.0.1:0"
+	}
+	if c.TransactionVersion == 0 {
+		c.TransactionVersion = 2
+	}
+	if err := checkTopicConfigs(c.TopicDefaults); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, l := range c.Listeners {
+		if names[l.Name] {
+			return fmt.Errorf("listener %q is given twice", l.Name)
+		}
+		names[l.Name] = true
+	}
+	if !names[clientListener] {
+		return fmt.Errorf("no listener named %q", clientListener)
+	}
+	if _, ok := c.Voters[c.NodeID]; len(c.Voters) > 0 && !ok {
+		return fmt.Errorf("node %d is not among the voters", c.NodeID)
+	}
+	return nil
+}
+
+// listen opens all listeners, in the order of cfg.
+func (n *Node) listen(ctx context.Context) ([]net.Listener, error) {
+	var all []net.Listener
+	for _, c := range n.cfg.Listeners {
+		l, err := n.cfg.Host.Listen(ctx, "tcp", c.Listen)
+		if err != nil {
+			return all, fmt.Errorf("listener %q: %w", c.Name, err)
+		}
+		all = append(all, l)
+		n.addrs[c.Name] = l.Addr().String()
+	}
+	return all, nil
+}
+
+func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
+	cfg := n.cfg
+	clusterID, err := n.openQuorum(ctx)
+	if err != nil {
+		return err
+	}
+	logs := filepath.Join(cfg.DataDir, "logs")
+	clean, err := cleanStop(cfg.Host.FS, logs)
+	if err != nil {
+		return err
+	}
+	n.replicas, err = replica.NewManager(replica.Config{
+		Host: cfg.Host, NodeID: cfg.NodeID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
+	})
+	if err != nil {
+		return err
+	}
+	if err := n.quorum.WaitReady(ctx); err != nil {
+		return fmt.Errorf("wait for a leader of the metadata quorum: %w", err)
+	}
+	if err := n.register(ctx, clean); err != nil {
+		return err
+	}
+	a := newApplier(cfg.NodeID, n.quorum, n.replicas, cfg.Log)
+	if err := a.apply(); err != nil {
+		// What is broken is told and tried again; the rest is served.
+		cfg.Log.Error("not all partitions could be opened", "error", err)
+	}
+	n.env = &env.Env{
+		NodeID: cfg.NodeID, ClusterID: clusterID, Host: cfg.Host, Log: cfg.Log, Quorum: n.quorum, Replicas: n.replicas,
+		Gate: cfg.Gate, Defects: cfg.Defects, TransactionVersion: cfg.TransactionVersion,
+		Topics: &topics{quorum: n.quorum, served: a.served},
+	}
+	return n.serve(a, listeners)
+}
+
+// openQuorum checks whose the data folder is, and joins the quorum. The
+// quorum's store is what keeps another process out of the folder, so the
+// folder is claimed only after that.
+func (n *Node) openQuorum(ctx context.Context) (clusterID string, err error) {
+	cfg := n.cfg
+	if err := cfg.Host.FS.MkdirAll(cfg.DataDir, 0o755); err != nil {
+		return "", fmt.Errorf("data folder %s: %w", cfg.DataDir, err)
+	}
+	m, exists, err := readMeta(cfg.Host.FS, cfg.DataDir)
+	if err != nil {
+		return "", fmt.Errorf("data folder %s: %w", cfg.DataDir, err)
+	}
+	switch {
+	case exists:
+		if err := m.claimedBy(cfg.DataDir, cfg.ClusterID, cfg.NodeID); err != nil {
+			return "", err
+		}
+	case cfg.ClusterID != "":
+		m = meta{cfg.ClusterID, cfg.NodeID}
+	case len(cfg.Voters) > 1:
+		return "", fmt.Errorf("a cluster of several voters needs a cluster id at its first start")
+	default:
+		m = meta{newClusterID(), cfg.NodeID}
+	}
+	n.quorum, err = quorum.Open(ctx, quorum.Config{
+		Host: cfg.Host, Log: cfg.Log, Dir: filepath.Join(cfg.DataDir, "quorum"), ClusterID: m.clusterID,
+		NodeID: cfg.NodeID, Listen: cfg.RaftListen, Voters: cfg.Voters,
+	})
+	if err != nil {
+		return "", fmt.Errorf("data folder %s: %w", cfg.DataDir, err)
+	}
+	now, exists, err := readMeta(cfg.Host.FS, cfg.DataDir)
+	if err == nil && exists {
+		return m.clusterID, now.claimedBy(cfg.DataDir, m.clusterID, m.nodeID)
+	}
+	if err == nil {
+		err = m.write(cfg.Host.FS, cfg.DataDir)
+	}
+	if err != nil {
+		return "", fmt.Errorf("data folder %s: %w", cfg.DataDir, err)
+	}
+	return m.clusterID, nil
+}
+
+// cleanStop says whether the last run of the node ended cleanly; a first run
+// has nothing to lose.
+func cleanStop(fs afero.Fs, logs string) (bool, error) {
+	there, err := afero.DirExists(fs, logs)
+	if err != nil || !there {
+		return true, err
+	}
+	return afero.Exists(fs, filepath.Join(logs, ".kafka_cleanshutdown"))
+}
+
+func (n *Node) register(ctx context.Context, clean bool) error {
+	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: newClusterID(), Listeners: map[string]string{}, Clean: clean}
+	for _, l := range n.cfg.Listeners {
+		c.Listeners[l.Name] = l.Advertise
+		if l.Advertise == "" {
+			c.Listeners[l.Name] = n.addrs[l.Name]
+		}
+	}
+	if _, err := n.quorum.Apply(ctx, c); err != nil {
+		return fmt.Errorf("register broker %d: %w", c.ID, err)
+	}
+	return nil
+}
+
+// serve starts the parts that run by themselves, and takes requests.
+func (n *Node) serve(a *applier, listeners []net.Listener) error {
+	e := n.env
+	coordinator, mirrors := txn.NewForNode(e), mirror.New(e)
+	var table *wire.Table
+	apis := []wire.API{
+		produce(&producer{env: e, verifier: verifier{coordinator, n.cfg.TransactionVersion}}),
+		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
+		apiVersions(e, func() *wire.Table { return table }),
+		createTopics(e.Topics.(*topics)), deleteTopics(e), offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
+	}
+	apis = append(apis, transactionAPIs(e, coordinator)...)
+	apis = append(apis, mirrorAPIs(e, mirrors)...)
+	table, err := wire.NewTable(apis...)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	n.stop = stop
+	n.work.Go(func() {
+		if err := a.run(ctx); err != nil {
+			n.err = err
+			close(n.failed)
+		}
+	})
+	n.work.Go(func() { coordinator.Run(ctx) })
+	n.work.Go(func() {
+		if err := mirrors.Run(ctx); err != nil {
+			n.cfg.Log.Error("mirroring ended", "error", err)
+		}
+	})
+	n.server = wire.NewServer(wire.Config{Table: table, Log: n.cfg.Log})
+	for i, l := range listeners {
+		if err := n.server.Serve(n.cfg.Listeners[i].Name, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Addrs maps the names of the listeners to where they listen.
+func (n *Node) Addrs() map[string]string { return n.addrs }
+
+// ClusterID is the cluster's id.
+func (n *Node) ClusterID() string { return n.env.ClusterID }
+
+// Env is what the node gives to its parts.
+func (n *Node) Env() *env.Env { return n.env }
+
+// Failed is closed when the node can't go on; Err says why. It still has to be
+// closed.
+func (n *Node) Failed() <-chan struct{} { return n.failed }
+
+// Err is why the node failed; nil before Failed is closed.
+func (n *Node) Err() error {
+	select {
+	case <-n.failed:
+		return n.err
+	default:
+		return nil
+	}
+}
+
+// Close stops the node cleanly: no request is taken any more, every log is on
+// disk and marked so. It waits for everything that the node started.
+func (n *Node) Close() error { return n.end(true) }
+
+// Kill stops the node as a crash would, as far as that is possible within a
+// process: nothing is flushed, nothing is marked clean.
+func (n *Node) Kill() error { return n.end(false) }
+
+func (n *Node) end(clean bool) error {
+	n.ended.Do(func() {
+		if n.server != nil {
+			n.server.Close()
+		}
+		n.stop()
+		n.work.Wait()
+		if n.replicas != nil {
+			n.endErr = n.replicas.Close(clean)
+		}
+		if n.quorum != nil {
+			n.endErr = errors.Join(n.endErr, n.quorum.Close())
+		}
+	})
+	return n.endErr
+}

@@ -1,0 +1,117 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/quorum"
+)
+
+// maxPartitions bounds what one request can make this node open.
+const maxPartitions = 10_000
+
+// topics makes topics.
+type topics struct {
+	quorum *quorum.Node
+	// served waits until this node serves what the image gave it of a topic.
+	served func(ctx context.Context, img *quorum.Image, topic *quorum.Topic) error
+}
+
+var _ env.Topics = (*topics)(nil)
+
+// CreateTopic implements [env.Topics].
+func (t *topics) CreateTopic(ctx context.Context, want env.NewTopic) (*quorum.Topic, error) {
+	c, err := t.command(want)
+	if err != nil {
+		return nil, err
+	}
+	return t.create(ctx, c)
+}
+
+// command is the quorum's command for a topic: replicas and id are chosen, the
+// configuration is checked.
+func (t *topics) command(want env.NewTopic) (quorum.CreateTopic, error) {
+	c := quorum.CreateTopic{
+		Name: want.Name, ID: want.ID, Internal: want.Internal,
+		Assignment: want.Assignment, Configs: maps.Clone(want.Configs),
+	}
+	if c.ID == ([16]byte{}) {
+		c.ID = newUUID()
+	}
+	if err := checkTopicConfigs(want.Configs); err != nil {
+		return c, fmt.Errorf("topic %q: %w", want.Name, err)
+	}
+	if len(c.Assignment) > 0 {
+		return c, nil
+	}
+	partitions, replication := want.Partitions, want.Replication
+	if partitions == -1 {
+		partitions = 1
+	}
+	if partitions <= 0 || partitions > maxPartitions {
+		return c, fmt.Errorf("topic %q: %d partitions (want 1 to %d): %w", want.Name, partitions, maxPartitions, kerr.InvalidPartitions)
+	}
+	if replication == -1 || replication == 0 && want.Internal {
+		replication = 1
+	}
+	img := t.quorum.Image()
+	var alive []int32
+	for _, id := range slices.Sorted(maps.Keys(img.Brokers)) {
+		if !img.Brokers[id].Fenced {
+			alive = append(alive, id)
+		}
+	}
+	if replication <= 0 || int(replication) > len(alive) {
+		return c, fmt.Errorf("topic %q: replication factor %d with %d brokers: %w", want.Name, replication, len(alive), kerr.InvalidReplicationFactor)
+	}
+	// Leaders go round the brokers, from another one for each topic.
+	first := len(img.Topics)
+	for i := range int(partitions) {
+		var replicas []int32
+		for r := range int(replication) {
+			replicas = append(replicas, alive[(first+i+r)%len(alive)])
+		}
+		c.Assignment = append(c.Assignment, replicas)
+	}
+	return c, nil
+}
+
+// validate says whether create would succeed now.
+func (t *topics) validate(c quorum.CreateTopic) error {
+	img := t.quorum.Image()
+	if err := quorum.ValidTopicName(c.Name); err != nil {
+		return err
+	}
+	if _, ok := img.Topics[c.Name]; ok {
+		return fmt.Errorf("topic %q: %w", c.Name, kerr.TopicAlreadyExists)
+	}
+	return nil
+}
+
+// create makes a topic and waits until this node serves its share of it, so
+// that the client's next request finds it.
+func (t *topics) create(ctx context.Context, c quorum.CreateTopic) (*quorum.Topic, error) {
+	result, err := t.quorum.Apply(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	made, ok := result.(*quorum.Topic)
+	if !ok {
+		return nil, fmt.Errorf("create topic %q: unexpected result %T", c.Name, result)
+	}
+	return made, t.served(ctx, t.quorum.Image(), made)
+}
+
+// newUUID is a random id of version 4, as Kafka makes them.
+func newUUID() (id [16]byte) {
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
