@@ -1,6 +1,10 @@
 package check
 
-import "fmt"
+import (
+	"fmt"
+
+	"watershed.example/suite/history"
+)
 
 // log1 holds that below L every batch of the destination is the source's batch
 // at that offset, byte for byte. Batches of the destination's own clients that
@@ -131,7 +135,10 @@ func (j *judge) log3(r *ruling) {
 				batches++
 				j.follows(r, s, i, compacted)
 			}
-			for _, problem := range s.Problems {
+			for n, problem := range s.Problems {
+				if problem.Torn && n == len(s.Problems)-1 && j.killed(s.Replica) {
+					continue // a crash may tear the tail; recovery would have cut it
+				}
 				f := j.finding(s, BadBytes, -1, end(s.Replica), "whole batches up to the log's end", problem.Error())
 				r.findings = append(r.findings, f)
 			}
@@ -159,4 +166,15 @@ func (j *judge) follows(r *ruling, s *side, i int, compacted bool) {
 	if e.LeaderEpoch < before.LeaderEpoch {
 		r.findings = append(r.findings, j.at(s, BrokenOrder, i, fmt.Sprintf("a leader epoch of %d or above", before.LeaderEpoch), fmt.Sprintf("leader epoch %d", e.LeaderEpoch)))
 	}
+}
+
+// killed says whether the replica's broker was killed and not started again.
+func (j *judge) killed(r *Replica) bool {
+	killed := false
+	for i := range j.ev.Events {
+		if n := j.ev.Events[i].Node; n != nil && n.Cluster == r.Cluster && n.Node == r.Node {
+			killed = n.What == history.NodeKilled
+		}
+	}
+	return killed
 }

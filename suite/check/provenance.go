@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"hash/crc32"
+	"sort"
 
 	"watershed.example/suite/history"
 	"watershed.example/suite/wirelog"
@@ -60,6 +61,8 @@ type side struct {
 	// odd are places where a marker or a batch meets another's transaction.
 	odd   []oddity
 	byTag map[string][]place
+	// sorted is set where offsets go up, as they should: then they are searched.
+	sorted bool
 }
 
 // place is where a record lies.
@@ -259,6 +262,13 @@ func (s *side) below(offset int64) []entry {
 
 // at returns the index of the batch that holds offset, -1 when none does.
 func (s *side) at(offset int64) int {
+	if s.sorted {
+		i := sort.Search(len(s.entries), func(i int) bool { return s.entries[i].LastOffset() >= offset })
+		if i < len(s.entries) && s.entries[i].BaseOffset <= offset {
+			return i
+		}
+		return -1
+	}
 	for i := range s.entries {
 		if s.entries[i].BaseOffset <= offset && offset <= s.entries[i].LastOffset() {
 			return i
@@ -269,7 +279,11 @@ func (s *side) at(offset int64) int {
 
 func (s *side) index() {
 	s.byTag = map[string][]place{}
+	s.sorted = true
 	for i := range s.entries {
+		if i > 0 && s.entries[i].BaseOffset <= s.entries[i-1].LastOffset() {
+			s.sorted = false
+		}
 		for _, r := range s.entries[i].records {
 			if r.tagged {
 				key := tagKey(r.tag)

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -119,6 +121,10 @@ func (r *ruling) saw(format string, args ...any) {
 
 func (r *ruling) verdict() Verdict {
 	v := Verdict{Requirement: r.id}
+	slices.SortStableFunc(r.findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Cluster, b.Cluster),
+			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Anomaly, b.Anomaly), cmp.Compare(a.Got, b.Got))
+	})
 	switch {
 	case len(r.findings) > 0:
 		v.Outcome = Violated
