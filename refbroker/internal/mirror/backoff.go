@@ -24,6 +24,11 @@ func (b *backoff) reset() { b.next = backoffFirst }
 func (b *backoff) wait(ctx context.Context) bool {
 	d := time.Duration(float64(b.next) * (0.8 + 0.4*rand.Float64()))
 	b.next = min(2*b.next, backoffMost)
+	return sleep(ctx, d)
+}
+
+// sleep waits; it is false when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -21,7 +21,10 @@ const (
 	fetchWait = 500 * time.Millisecond
 	// fetchFirstWait is the long poll after partitions came or went. It doubles
 	// up to fetchWait, so that those started together soon fetch together.
-	fetchFirstWait    = 10 * time.Millisecond
+	fetchFirstWait = 10 * time.Millisecond
+	// removedPause is how long a fetcher waits before it connects anew without
+	// the partitions that left.
+	removedPause      = 5 * time.Millisecond
 	fetchMinBytes     = 1
 	fetchMaxBytes     = 10 << 20
 	fetchPartitionMax = 1 << 20
@@ -161,6 +164,11 @@ func (f *fetcher) run(ctx context.Context) {
 			return
 		}
 		if errors.Is(err, errRemoved) {
+			// Many partitions leave at once in a stop: one new connection for
+			// those that stay.
+			if !sleep(ctx, removedPause) {
+				return
+			}
 			continue
 		}
 		for _, r := range active {
@@ -227,14 +235,20 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return fmt.Errorf("fetch: %w", err)
 	}
+	asked := make(map[partitionKey]*registration, 2*len(active))
+	for _, r := range active { // a response names a topic or its id (version 13)
+		asked[partitionKey{topic: r.topic, index: r.index}] = r
+		asked[partitionKey{id: r.id, index: r.index}] = r
+	}
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		for j := range t.Partitions {
-			p := &t.Partitions[j]
-			for _, r := range active {
-				if r.index == p.Partition && (r.topic == t.Topic || t.Topic == "" && r.id == t.TopicID) {
-					f.take(r, p)
-				}
+			key := partitionKey{topic: t.Topic, index: t.Partitions[j].Partition}
+			if t.Topic == "" {
+				key.id = t.TopicID
+			}
+			if r, ok := asked[key]; ok {
+				f.take(r, &t.Partitions[j])
 			}
 		}
 	}

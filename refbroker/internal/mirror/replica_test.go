@@ -1,0 +1,193 @@
+package mirror
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/psm"
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/gate"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
+)
+
+// records makes a whole batch, as a client would.
+func records(base int64, epoch int32, pid int64, seq int32, transactional bool, values ...string) []byte {
+	b := kmsg.RecordBatch{
+		FirstOffset: base, PartitionLeaderEpoch: epoch, Magic: 2, LastOffsetDelta: int32(len(values) - 1),
+		ProducerID: pid, FirstSequence: seq, NumRecords: int32(len(values)), FirstTimestamp: 1e12, MaxTimestamp: 1e12,
+	}
+	if pid < 0 {
+		b.ProducerEpoch, b.FirstSequence = -1, -1
+	}
+	if transactional {
+		b.Attributes = 0x10
+	}
+	for i, v := range values {
+		r := kmsg.Record{OffsetDelta: int32(i), Value: []byte(v)}
+		r.Length = int32(len(r.AppendTo(nil)) - 1)
+		b.Records = r.AppendTo(b.Records)
+	}
+	b.Length = int32(len(b.AppendTo(nil)) - 12)
+	raw := b.AppendTo(nil)
+	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
+}
+
+// realReplicas replaces a destination's fake partition by real ones, which
+// follow the quorum until end.
+type realReplicas struct {
+	*replica.Manager
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func openReplicas(t *testing.T, d *destination) *realReplicas {
+	m, err := replica.NewManager(replica.Config{Host: d.host, NodeID: 1, Dir: "/logs", Defects: d.faults})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &realReplicas{Manager: m, cancel: cancel}
+	require.NoError(t, m.Apply(d.quorum.Image()))
+	r.wg.Go(func() {
+		for {
+			changed := d.quorum.Changed()
+			if err := m.Apply(d.quorum.Image()); err != nil {
+				t.Errorf("apply: %v", err)
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return r
+}
+
+func (r *realReplicas) crash(t *testing.T) {
+	r.cancel()
+	r.wg.Wait()
+	require.NoError(t, r.Close(false))
+}
+
+// run starts a process over the real replicas, and returns how to kill it.
+func (d *destination) runReal(g gate.Gate) (*Manager, *realReplicas, context.CancelCauseFunc, func()) {
+	d.started++
+	d.apply(quorum.RegisterBroker{ID: 1, Incarnation: fmt.Sprint(d.started)})
+	r := openReplicas(d.t, d)
+	m := newManager(&env.Env{
+		NodeID: 1, ClusterID: ownID, Host: d.host, Log: slog.New(slog.DiscardHandler),
+		Replicas: r, Gate: g, Defects: d.faults,
+	}, d.quorum)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	return m, r, cancel, func() {
+		cancel(errCrash)
+		require.NoError(d.t, <-done)
+		r.crash(d.t)
+	}
+}
+
+// Below offset 3 plain and idempotent records, from 3 on an open transaction
+// with other records behind it.
+func openAtThree() [][]byte {
+	return [][]byte{
+		records(0, 1, 5, 0, false, "a", "b"),
+		records(2, 2, -1, 0, false, "c"),
+		records(3, 2, 7, 0, true, "open 1", "open 2"),
+		records(5, 3, 5, 2, false, "behind"),
+	}
+}
+
+// rawLog reads all batches below the high watermark, segment by segment.
+func rawLog(t *testing.T, p replica.API) []byte {
+	var all []byte
+	for at := int64(0); at < p.Offsets().HighWatermark; {
+		res, err := p.Read(replica.ReadOptions{Offset: at, MaxBytes: 1 << 20, ReplicaID: -1, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1})
+		require.NoError(t, err)
+		require.NotEmpty(t, res.Raw)
+		all = append(all, res.Raw...)
+		for raw := res.Raw; len(raw) > 0; raw = raw[header(raw).Size:] {
+			at = header(raw).LastOffset + 1
+		}
+	}
+	return all
+}
+
+func TestARealLogIsStoppedOnceWhereverItCrashed(t *testing.T) {
+	points := []string{"", PointRecorded}
+	for _, step := range Steps() {
+		points = append(points, "before:"+step, "after:"+step)
+	}
+	for _, point := range points {
+		t.Run("crash "+point, func(t *testing.T) {
+			d := newDestination(t)
+			d.crash()
+			g := &stoppingGate{point: point}
+			_, r, end, kill := d.runReal(g)
+			s := newFakeSource(t, "127.0.0.1:0", sourceID)
+			s.put(3, openAtThree()...)
+			d.create(s.addr())
+			d.desire(quorum.Mirroring)
+			part, err := r.Partition("t", 0)
+			require.NoError(t, err)
+			d.await("the source's records", func() bool { return part.Offsets().LogEnd == 6 })
+			var all []byte
+			for _, raw := range s.log {
+				all = append(all, raw...)
+			}
+			require.Equal(t, all, rawLog(t, part))
+			require.EqualValues(t, 3, part.Offsets().LastStable)
+
+			g.mu.Lock()
+			g.crash = end
+			g.mu.Unlock()
+			s.kill()
+			d.desire(quorum.Stopped)
+			if point != "" {
+				d.await("the crash", func() bool {
+					g.mu.Lock()
+					defer g.mu.Unlock()
+					return len(g.passed) > 0 && g.passed[len(g.passed)-1] == point
+				})
+				kill()
+				_, r, _, kill = d.runReal(gate.Open{})
+				part, err = r.Partition("t", 0)
+				require.NoError(t, err)
+			}
+			defer func() { kill() }()
+			d.awaitState(quorum.Stopped)
+			below := append(openAtThree()[0], openAtThree()[1]...)
+			got := rawLog(t, part)
+			require.Equal(t, below, got[:len(below)])
+			b, err := psm.DecodeBatch(got[len(below):])
+			require.NoError(t, err)
+			require.True(t, b.IsBarrier())
+			require.EqualValues(t, 3, b.BaseOffset)
+			require.Equal(t, sourceID, b.Control.SourceClusterID)
+			require.Len(t, got, len(below)+b.Size, "something lies behind the barrier")
+			require.Empty(t, part.Producers())
+			o := part.Offsets()
+			require.EqualValues(t, 4, o.LastStable)
+
+			// The very batch header that the source's producer used is new here.
+			d.await("writable", func() bool { return !part.ReadOnly() })
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			res, err := part.Append(ctx, records(0, 0, 5, 0, false, "a", "b"), replica.AppendOptions{Acks: -1, LeaderEpoch: -1})
+			require.NoError(t, err)
+			require.EqualValues(t, 4, res.BaseOffset)
+			require.False(t, res.Duplicate)
+		})
+	}
+}
