@@ -135,6 +135,6 @@ func (s *starter) prepare(ctx context.Context, t mirrorrpc.StartTopic, sourceErr
 	case ok:
 		return nil
 	}
-	_, err := s.e.Topics.CreateTopic(ctx, env.NewTopic{Name: t.TopicName, ID: t.TopicID, Partitions: t.NumPartitions})
+	_, err := s.e.Topics.CreateTopic(ctx, env.NewTopic{Name: t.TopicName, ID: t.TopicID, Partitions: t.NumPartitions, Replication: -1})
 	return err
 }

@@ -108,7 +108,7 @@ func (c *Config) complete() error {
 	if c.TransactionVersion == 0 {
 		c.TransactionVersion = 2
 	}
-	if err := checkTopicConfigs(c.TopicDefaults); err != nil {
+	if err := CheckTopicConfigs(c.TopicDefaults); err != nil {
 		return err
 	}
 	names := map[string]bool{}

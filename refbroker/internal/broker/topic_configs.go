@@ -43,8 +43,8 @@ func topicConfigs() map[string]func(string) error {
 	}
 }
 
-// checkTopicConfigs refuses unknown names and bad values with INVALID_CONFIG.
-func checkTopicConfigs(configs map[string]string) error {
+// CheckTopicConfigs refuses unknown names and bad values with INVALID_CONFIG.
+func CheckTopicConfigs(configs map[string]string) error {
 	known := topicConfigs()
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		check, ok := known[name]

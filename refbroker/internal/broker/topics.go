@@ -44,7 +44,7 @@ func (t *topics) command(want env.NewTopic) (quorum.CreateTopic, error) {
 	if c.ID == ([16]byte{}) {
 		c.ID = newUUID()
 	}
-	if err := checkTopicConfigs(want.Configs); err != nil {
+	if err := CheckTopicConfigs(want.Configs); err != nil {
 		return c, fmt.Errorf("topic %q: %w", want.Name, err)
 	}
 	if len(c.Assignment) > 0 {

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"watershed.example/refbroker/internal/broker"
+	"watershed.example/refbroker/internal/defect"
+)
+
+// serveFlags are the flags of serve as they were given.
+type serveFlags struct {
+	dataDir, listen, advertise, clusterID, raftListen string
+	profile, logLevel, logFormat, testHooks           string
+	nodeID                                            int32
+	transactionVersion                                int16
+	readyFD, lifelineFD                               int
+	listeners, voters, topicDefaults, defects         []string
+
+	level slog.Level
+}
+
+func (f *serveFlags) register(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&f.dataDir, "data-dir", "./refbroker-data", "folder of all data; made when it is missing")
+	flags.Int32Var(&f.nodeID, "node-id", 1, "id of this node in its cluster")
+	flags.StringVar(&f.clusterID, "cluster-id", "", "id of the cluster, at the first start only (default random)")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:9092", "`HOST:PORT` that clients connect to")
+	flags.StringVar(&f.advertise, "advertise", "", "`HOST:PORT` that clients are told (default where it listens)")
+	flags.StringArrayVar(&f.listeners, "listener", nil, "one more listener, `NAME=HOST:PORT[/ADVHOST:ADVPORT]` (repeatable)")
+	flags.StringVar(&f.raftListen, "raft-listen", "127.0.0.1:0", "`HOST:PORT` for the other nodes' metadata quorum")
+	flags.StringArrayVar(&f.voters, "voter", nil, "a member of the metadata quorum, `ID=HOST:PORT` (repeatable; default this node alone)")
+	flags.StringVar(&f.profile, "profile", "kip1279-v42", "text of KIP-1279 to follow: kip1279-v42")
+	flags.Int16Var(&f.transactionVersion, "transaction-version", 2, "transaction.version: 1, or 2 for KIP-890")
+	flags.StringArrayVar(&f.topicDefaults, "topic-defaults", nil, "config for topics that don't set it, `KEY=VALUE` (repeatable)")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&f.testHooks, "test-hooks", "", "unix `SOCKET` by which tests hold and kill this broker (see: refbroker hooks)")
+	flags.StringArrayVar(&f.defects, "defect", nil, "be wrong in a way that tests must see (repeatable; needs --test-hooks): "+defectNames())
+	flags.IntVar(&f.readyFD, "ready-fd", -1, "inherited descriptor `N` that gets one line of JSON once the node serves")
+	flags.IntVar(&f.lifelineFD, "lifeline-fd", -1, "inherited pipe `N`: the node stops cleanly when its other end is gone")
+}
+
+func defectNames() string {
+	var names []string
+	for _, d := range defect.All() {
+		names = append(names, string(d))
+	}
+	return strings.Join(names, ", ")
+}
+
+// config checks the flags and makes a node's configuration of them.
+func (f *serveFlags) config() (broker.Config, error) {
+	cfg := broker.Config{
+		DataDir: f.dataDir, NodeID: f.nodeID, ClusterID: f.clusterID, RaftListen: f.raftListen,
+		TransactionVersion: f.transactionVersion,
+	}
+	checks := []func(*broker.Config) error{f.checkPlain, f.setListeners, f.setVoters, f.setTopicDefaults, f.setDefects}
+	for _, check := range checks {
+		if err := check(&cfg); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
+func (f *serveFlags) checkPlain(*broker.Config) error {
+	switch {
+	case f.dataDir == "":
+		return fmt.Errorf("--data-dir is empty")
+	case f.nodeID < 0:
+		return fmt.Errorf("--node-id %d: want 0 or more", f.nodeID)
+	case f.transactionVersion != 1 && f.transactionVersion != 2:
+		return fmt.Errorf("--transaction-version %d: want 1 or 2", f.transactionVersion)
+	case f.profile == "kip1279-latest":
+		return fmt.Errorf("--profile %s: not built yet (want kip1279-v42)", f.profile)
+	case f.profile != "kip1279-v42":
+		return fmt.Errorf("--profile %q: want kip1279-v42", f.profile)
+	case f.logFormat != "text" && f.logFormat != "json":
+		return fmt.Errorf("--log-format %q: want text or json", f.logFormat)
+	case !slices.Contains([]string{"debug", "info", "warn", "error"}, f.logLevel):
+		return fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)
+	case strings.ContainsAny(f.clusterID, "\r\n= "):
+		return fmt.Errorf("--cluster-id %q: want letters and digits", f.clusterID)
+	}
+	return f.level.UnmarshalText([]byte(f.logLevel))
+}
+
+func (f *serveFlags) setListeners(cfg *broker.Config) error {
+	add := func(flag, name, listen, advertise string) error {
+		if err := checkAddress(flag, listen, 0); err != nil {
+			return err
+		}
+		if advertise == "" {
+			if host, _, _ := net.SplitHostPort(listen); host == "" || net.ParseIP(host).IsUnspecified() {
+				return fmt.Errorf("--%s %s: clients can't be told this address: give one to advertise", flag, listen)
+			}
+		} else if err := checkAddress(flag, advertise, 1); err != nil {
+			return err
+		}
+		cfg.Listeners = append(cfg.Listeners, broker.Listener{Name: name, Listen: listen, Advertise: advertise})
+		return nil
+	}
+	if f.advertise != "" {
+		if err := checkAddress("advertise", f.advertise, 1); err != nil {
+			return err
+		}
+	}
+	if err := add("listen", "client", f.listen, f.advertise); err != nil {
+		return err
+	}
+	seen := map[string]bool{"client": true}
+	for _, text := range f.listeners {
+		name, rest, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return fmt.Errorf("--listener %q: want NAME=HOST:PORT[/ADVHOST:ADVPORT]", text)
+		}
+		if seen[name] {
+			return fmt.Errorf("--listener %q: there is a listener %q already", text, name)
+		}
+		seen[name] = true
+		listen, advertise, _ := strings.Cut(rest, "/")
+		if err := add("listener", name, listen, advertise); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *serveFlags) setVoters(cfg *broker.Config) error {
+	if err := checkAddress("raft-listen", f.raftListen, 0); err != nil {
+		return err
+	}
+	cfg.Voters = map[int32]string{}
+	for _, text := range f.voters {
+		id, addr, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseInt(id, 10, 32)
+		if err != nil || n < 0 {
+			return fmt.Errorf("--voter %q: want ID=HOST:PORT", text)
+		}
+		if err := checkAddress("voter", addr, 1); err != nil {
+			return err
+		}
+		if _, ok := cfg.Voters[int32(n)]; ok {
+			return fmt.Errorf("--voter %q: voter %d is given twice", text, n)
+		}
+		cfg.Voters[int32(n)] = addr
+	}
+	if _, ok := cfg.Voters[f.nodeID]; len(cfg.Voters) > 0 && !ok {
+		return fmt.Errorf("--voter: this node (%d) is not among the voters", f.nodeID)
+	}
+	if len(cfg.Voters) > 1 {
+		if _, port, _ := net.SplitHostPort(f.raftListen); port == "0" {
+			return fmt.Errorf("--raft-listen %s: the other voters need a fixed port", f.raftListen)
+		}
+	}
+	return nil
+}
+
+func (f *serveFlags) setTopicDefaults(cfg *broker.Config) error {
+	cfg.TopicDefaults = map[string]string{}
+	for _, text := range f.topicDefaults {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return fmt.Errorf("--topic-defaults %q: want KEY=VALUE", text)
+		}
+		cfg.TopicDefaults[key] = value
+	}
+	if err := broker.CheckTopicConfigs(cfg.TopicDefaults); err != nil {
+		return fmt.Errorf("--topic-defaults: %w", err)
+	}
+	return nil
+}
+
+func (f *serveFlags) setDefects(cfg *broker.Config) error {
+	if len(f.defects) > 0 && f.testHooks == "" {
+		return fmt.Errorf("--defect needs --test-hooks")
+	}
+	set, err := defect.Parse(f.defects)
+	if err != nil {
+		return fmt.Errorf("--defect: %w", err)
+	}
+	cfg.Defects = set
+	return nil
+}
+
+func parsePort(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return int(n), err
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// topicsCommand is "refbroker topics": the topics of a running cluster.
+func topicsCommand(h Host) *cobra.Command {
+	t := &topicsOptions{host: h}
+	cmd := &cobra.Command{
+		Use:   "topics",
+		Short: "Create, list, describe and delete topics",
+		Example: `  refbroker topics create orders --partitions 3 --config segment.bytes=1048576
+  refbroker topics describe orders`,
+	}
+	cmd.PersistentFlags().StringVar(&t.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of the cluster")
+	cmd.PersistentFlags().DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for answers")
+	cmd.AddCommand(t.create(), t.list(), t.describe(), t.delete())
+	return cmd
+}
+
+type topicsOptions struct {
+	host      Host
+	bootstrap string
+	timeout   time.Duration
+}
+
+// with calls do with a client of the cluster.
+func (t *topicsOptions) with(cmd *cobra.Command, do func(context.Context, *kadm.Client) error) error {
+	cause := fmt.Errorf("no answer from %s within %s", t.bootstrap, t.timeout)
+	ctx, cancel := context.WithTimeoutCause(cmd.Context(), t.timeout, cause)
+	defer cancel()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(t.bootstrap), kgo.Dialer(t.host.Dial), kgo.ClientID("refbroker-topics"),
+		kgo.RequestRetries(3), kgo.DisableClientMetrics())
+	if err != nil {
+		return fmt.Errorf("--bootstrap-server %q: %w", t.bootstrap, err)
+	}
+	defer cl.Close()
+	err = do(ctx, kadm.NewClient(cl))
+	if err != nil && errors.Is(context.Cause(ctx), cause) {
+		return cause
+	}
+	return err
+}
+
+func (t *topicsOptions) create() *cobra.Command {
+	var partitions int32
+	var replication int16
+	var configs []string
+	cmd := &cobra.Command{
+		Use:   "create TOPIC…",
+		Short: "Create topics",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			given := map[string]*string{}
+			for _, text := range configs {
+				key, value, ok := strings.Cut(text, "=")
+				if !ok {
+					return usagef("--config %q: want KEY=VALUE", text)
+				}
+				given[key] = &value
+			}
+			return t.with(cmd, func(ctx context.Context, c *kadm.Client) error {
+				made, err := c.CreateTopics(ctx, partitions, replication, given, names...)
+				if err != nil {
+					return err
+				}
+				for _, m := range made.Sorted() {
+					if m.Err != nil {
+						return fmt.Errorf("create %s: %w", m.Topic, worded(m.Err, m.ErrMessage))
+					}
+					fmt.Fprintf(cmd.OutOrStdout(), "created %s (%d partitions)\n", m.Topic, m.NumPartitions)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().Int32Var(&partitions, "partitions", 1, "number of partitions")
+	cmd.Flags().Int16Var(&replication, "replication-factor", -1, "replicas of each partition (default the broker's)")
+	cmd.Flags().StringArrayVar(&configs, "config", nil, "a topic config, `KEY=VALUE` (repeatable)")
+	return cmd
+}
+
+// worded is an error with the words that the broker sent with it.
+func worded(err error, message string) error {
+	if message == "" {
+		return err
+	}
+	return errors.New(message)
+}
+
+func (t *topicsOptions) list() *cobra.Command {
+	var internal bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List topics",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.with(cmd, func(ctx context.Context, c *kadm.Client) error {
+				topics, err := c.ListTopicsWithInternal(ctx)
+				if err != nil {
+					return err
+				}
+				for _, d := range topics.Sorted() {
+					if internal || !d.IsInternal {
+						fmt.Fprintln(cmd.OutOrStdout(), d.Topic)
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&internal, "internal", false, "internal topics too")
+	return cmd
+}
+
+func (t *topicsOptions) describe() *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe TOPIC…",
+		Short: "Show partitions with their leaders and offsets",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return t.with(cmd, func(ctx context.Context, c *kadm.Client) error {
+				topics, err := c.ListTopics(ctx, names...)
+				if err != nil {
+					return err
+				}
+				starts, err := c.ListStartOffsets(ctx, names...)
+				if err != nil {
+					return err
+				}
+				ends, err := c.ListEndOffsets(ctx, names...)
+				if err != nil {
+					return err
+				}
+				stable, err := c.ListCommittedOffsets(ctx, names...)
+				if err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "TOPIC\tID\tPARTITION\tLEADER\tEPOCH\tREPLICAS\tISR\tSTART\tSTABLE\tEND")
+				for _, d := range topics.Sorted() {
+					if d.Err != nil {
+						return fmt.Errorf("describe %s: %w", d.Topic, d.Err)
+					}
+					for _, i := range slices.Sorted(maps.Keys(d.Partitions)) {
+						p := d.Partitions[i]
+						offset := func(l kadm.ListedOffsets) string {
+							if o, ok := l.Lookup(d.Topic, i); ok && o.Err == nil {
+								return fmt.Sprint(o.Offset)
+							}
+							return "?"
+						}
+						fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%v\t%v\t%s\t%s\t%s\n", d.Topic, d.ID, i, p.Leader, p.LeaderEpoch,
+							p.Replicas, p.ISR, offset(starts), offset(stable), offset(ends))
+					}
+				}
+				return w.Flush()
+			})
+		},
+	}
+}
+
+func (t *topicsOptions) delete() *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete TOPIC…",
+		Short: "Delete topics with all their records",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return t.with(cmd, func(ctx context.Context, c *kadm.Client) error {
+				deleted, err := c.DeleteTopics(ctx, names...)
+				if err != nil {
+					return err
+				}
+				for _, d := range deleted.Sorted() {
+					if d.Err != nil {
+						return fmt.Errorf("delete %s: %w", d.Topic, worded(d.Err, d.ErrMessage))
+					}
+					fmt.Fprintf(cmd.OutOrStdout(), "deleted %s\n", d.Topic)
+				}
+				return nil
+			})
+		},
+	}
+}
