@@ -20,6 +20,7 @@ type spec struct {
 	key, value []byte        // of a control record
 	payload    string
 	time       int64
+	hidden     bool // from read_committed readers
 }
 
 const (

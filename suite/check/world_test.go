@@ -20,9 +20,21 @@ type world struct {
 	op     int64
 	next   map[string]int64 // the writers' record numbers
 	// l is t-0's L on B.
-	l int64
-	// shift is by how much local batches lie further than in a good world.
-	shift int64
+	l       int64
+	open    map[txnID][]int         // a transaction's batches, by their place in the log
+	aborted map[string][]abortedTxn // by cluster
+	// more writes random batches where it is set: before the mirror and after the stop.
+	more func(w *world, log *[]spec, leader int32, cluster string)
+}
+
+type txnID struct {
+	cluster string
+	pid     int64
+}
+
+type abortedTxn struct {
+	history.Aborted
+	end int64
 }
 
 const (
@@ -76,6 +88,10 @@ func (w *world) data(log *[]spec, leader int32, cluster, writer string, mode his
 		s.tags = append(s.tags, w.tag(cluster, writer, txn, intent))
 	}
 	*log = append(*log, s)
+	if mode == history.Transactional {
+		id := txnID{cluster, pid}
+		w.open[id] = append(w.open[id], len(*log)-1)
+	}
 	w.send(s, mode, s.base, c, ok)
 }
 
@@ -85,7 +101,16 @@ func (w *world) endTxn(log *[]spec, leader int32, cluster, writer string, pid in
 		kind = wirelog.Abort
 	}
 	last := (*log)[len(*log)-1]
-	*log = append(*log, marker(last.base+last.count(), leader, pid, epoch, kind))
+	m := marker(last.base+last.count(), leader, pid, epoch, kind)
+	batches := w.open[txnID{cluster, pid}]
+	delete(w.open, txnID{cluster, pid})
+	if intent == history.IntentAbort {
+		w.aborted[cluster] = append(w.aborted[cluster], abortedTxn{history.Aborted{ProducerID: pid, FirstOffset: (*log)[batches[0]].base}, m.base})
+		for _, i := range batches {
+			(*log)[i].hidden = true
+		}
+	}
+	*log = append(*log, m)
 	w.op++
 	w.add(history.Event{Kind: history.KindTxnEnd, Op: w.op, Txn: &history.Txn{Writer: writer, Cluster: cluster, Number: number, Intent: intent, Result: &ok}})
 }
@@ -93,8 +118,10 @@ func (w *world) endTxn(log *[]spec, leader int32, cluster, writer string, pid in
 // newWorld makes a run in which all is well. keep is the number of records
 // that STOPPING wrongly leaves of the open transaction (0 in a good world);
 // -1 leaves none and forgets t-0's barrier.
-func newWorld(keep int) *world {
-	w := &world{next: map[string]int64{}, run: Run{
+func newWorld(keep int) *world { return newWorldWith(keep, nil) }
+
+func newWorldWith(keep int, more func(*world, *[]spec, int32, string)) *world {
+	w := &world{next: map[string]int64{}, open: map[txnID][]int{}, aborted: map[string][]abortedTxn{}, more: more, run: Run{
 		Version: RunVersion, Scenario: "active-passive/hand-made", Seed: 7, Command: "go test ./suite -seed 7", Profile: ProfileV42,
 		Clusters:  []Cluster{{Name: "A", ID: idA, Nodes: []int32{1}}, {Name: "B", ID: idB, Nodes: []int32{1}}},
 		Edges:     []Edge{{Mirror: "m", Source: "A", Destination: "B", Topics: []string{"t", "e"}, Stops: 1}},
@@ -114,6 +141,9 @@ func (w *world) before() {
 	none := history.IntentNone
 	w.phase(history.TrafficBefore)
 	w.add(history.Event{Kind: history.KindConnection, Connection: &history.Connection{Client: "w1", Cluster: "A", ClusterID: idA}})
+	if w.more != nil {
+		w.more(w, &w.a, 3, "A")
+	}
 	w.data(&w.a, 3, "A", "w1", txn, 1, 0, 0, 1, 0, history.IntentCommit, "")  // 0
 	w.endTxn(&w.a, 3, "A", "w1", 1, 1, 0, history.IntentCommit)               // 1
 	w.data(&w.a, 3, "A", "w1", txn, 1, 1, 0, 1, 1, history.IntentAbort, "")   // 2
@@ -128,7 +158,7 @@ func (w *world) before() {
 	for _, topic := range []string{"t", "e"} {
 		end := int64(0)
 		if topic == "t" {
-			end = 13
+			end = w.a[len(w.a)-1].base + 1
 		}
 		w.state(topic, "MIRRORING", end, -1, -1)
 	}
@@ -164,11 +194,16 @@ func (w *world) stop(keep int) {
 	w.data(&w.a, 3, "A", "w2", history.Idempotent, 2, 0, 4, 1, history.NoTxn, history.IntentNone, "") // 13
 	w.probes()
 	w.gate("after:barrier-appended")
-	w.l, w.shift = 11+int64(max(keep, 0)), int64(keep)
+	w.l = w.a[w.open[txnID{"A", 1}][0]].base + int64(max(keep, 0))
 	for _, s := range w.a {
 		if s.base < w.l {
+			s.hidden = s.hidden || s.base == w.l-int64(keep) && keep > 0
 			w.b = append(w.b, s)
 		}
+	}
+	w.aborted["B"] = append(w.aborted["B"], w.aborted["A"]...)
+	if keep > 0 { // the barrier drops it
+		w.aborted["B"] = append(w.aborted["B"], abortedTxn{history.Aborted{ProducerID: 1, FirstOffset: w.l - int64(keep)}, w.l})
 	}
 	barrierAt := int64(-1)
 	if keep >= 0 {
@@ -219,34 +254,35 @@ func (w *world) after() {
 	w.data(&w.b, 5, "B", "v1", txn, 1, 1, 0, 1, 1, history.IntentAbort, "")                  // 20
 	w.endTxn(&w.b, 5, "B", "v1", 1, 2, 1, history.IntentAbort)                               // 21
 	w.data(&w.b, 5, "B", "v2", idem, 3, 0, 0, 1, history.NoTxn, none, "")                    // 22
+	if w.more != nil {
+		w.more(w, &w.b, 5, "B")
+	}
 	w.phase(history.Settled)
-	d := w.shift
 	w.describe("t", history.ProducerState{ProducerID: 2, LastSequence: 2, CurrentTxnStart: -1}, history.ProducerState{ProducerID: 1, Epoch: 2, LastSequence: -1, CurrentTxnStart: -1})
-	hw := 23 + d
+	last := w.b[len(w.b)-1]
+	hw := last.base + last.count()
 	w.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: "B", Node: 1, Topic: "t", HighWatermark: hw, LastStableOffset: hw, LogEndOffset: hw}})
 	w.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: "B", Node: 1, Topic: "e", HighWatermark: 1, LastStableOffset: 1, LogEndOffset: 1}})
-	lists := []history.Aborted{{ProducerID: 1, FirstOffset: 2}}
-	if d > 0 {
-		lists = append(lists, history.Aborted{ProducerID: 1, FirstOffset: 11})
-	}
-	lists = append(lists, history.Aborted{ProducerID: 1, FirstOffset: 20 + d})
 	for _, f := range []history.Fetch{
-		{FetchOffset: 0, Served: history.AtOnce, Isolation: history.ReadCommitted, Aborted: lists},
-		{FetchOffset: 0, Served: history.LongPoll, Isolation: history.ReadCommitted, Aborted: lists},
-		{FetchOffset: w.l + 1, Served: history.AtOnce, Isolation: history.ReadCommitted, Aborted: lists[len(lists)-1:]},
+		{FetchOffset: 0, Served: history.AtOnce, Isolation: history.ReadCommitted},
+		{FetchOffset: 0, Served: history.LongPoll, Isolation: history.ReadCommitted},
+		{FetchOffset: w.l + 1, Served: history.AtOnce, Isolation: history.ReadCommitted},
 		{FetchOffset: 0, Served: history.AtOnce, Isolation: history.ReadUncommitted, AbortedNull: true},
 	} {
 		f.Cluster, f.Node, f.Topic, f.NextOffset, f.HighWatermark, f.LastStableOffset = "B", 1, "t", hw, hw, hw
+		for _, t := range w.aborted["B"] {
+			if f.Isolation == history.ReadCommitted && t.end >= f.FetchOffset {
+				f.Aborted = append(f.Aborted, t.Aborted)
+			}
+		}
 		w.add(history.Event{Kind: history.KindFetch, Fetch: &f})
 	}
 	for _, r := range []string{"rc", "ru"} {
 		for _, s := range w.b {
 			for i, tag := range s.tags {
-				aborted := s.base == 2 || s.base == 20+d || d > 0 && s.base == 11
-				if r == "rc" && aborted {
-					continue
+				if r == "ru" || !s.hidden {
+					w.read(r, s.base+int64(i), tag.String())
 				}
-				w.read(r, s.base+int64(i), tag.String())
 			}
 		}
 		w.position(r, "t", hw, true)

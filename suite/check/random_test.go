@@ -1,0 +1,150 @@
+package check
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"watershed.example/suite/history"
+	"watershed.example/suite/wirelog"
+)
+
+// scribble writes random traffic of interleaved transactional, idempotent and
+// plain writers, and ends every transaction. Both clusters use the same
+// producer ids and epochs, as clusters that count from zero do.
+func scribble(t *rapid.T) func(*world, *[]spec, int32, string) {
+	return func(w *world, log *[]spec, leader int32, cluster string) {
+		type writer struct {
+			number int64
+			epoch  int16
+			seq    int32
+			intent history.Intent // of the open transaction, or none
+		}
+		writers := make([]writer, 4)
+		names := []string{"x0", "x1", "x2", "x3"}
+		end := func(i int) {
+			wr := &writers[i]
+			w.endTxn(log, leader, cluster, names[i], 100+int64(i), wr.epoch+1, wr.number, wr.intent)
+			*wr = writer{number: wr.number + 1, epoch: wr.epoch + 1}
+		}
+		w.data(log, leader, cluster, "first", history.Plain, -1, -1, -1, 1, history.NoTxn, history.IntentNone, "")
+		for range rapid.IntRange(0, 30).Draw(t, "steps "+cluster) {
+			i := rapid.IntRange(0, 3).Draw(t, "writer")
+			wr := &writers[i]
+			n := rapid.IntRange(1, 3).Draw(t, "records")
+			switch {
+			case i == 3: // idempotent
+				w.data(log, leader, cluster, names[i], history.Idempotent, 100+int64(i), 0, wr.seq, n, history.NoTxn, history.IntentNone, "")
+				wr.seq += int32(n)
+			case wr.intent != "" && rapid.Bool().Draw(t, "end"):
+				end(i)
+			default:
+				if wr.intent == "" {
+					wr.intent = rapid.SampledFrom([]history.Intent{history.IntentCommit, history.IntentAbort}).Draw(t, "intent")
+				}
+				w.data(log, leader, cluster, names[i], history.Transactional, 100+int64(i), wr.epoch, wr.seq, n, wr.number, wr.intent, "")
+				wr.seq += int32(n)
+			}
+		}
+		for i := range writers {
+			if writers[i].intent != "" {
+				end(i)
+			}
+		}
+	}
+}
+
+func TestRandomGoodRunsHoldEverything(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		for id, v := range verdicts(t, newWorldWith(0, scribble(rt))) {
+			require.Equal(rt, Held, v.Outcome, "%s: %s", id, v.Reason)
+		}
+	})
+}
+
+// Whatever the traffic, a mirrored batch that lands after the barrier is seen.
+func TestALateBatchIsSeenInRandomRuns(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorldWith(0, scribble(rt))
+		late := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(w.a), func(s spec) bool { return s.attributes&control != 0 })).Draw(rt, "late")
+		last := w.b[len(w.b)-1]
+		late.base, late.epoch = last.base+last.count(), 5
+		w.b = append(w.b, late)
+		got := verdicts(t, w)
+		require.Equal(rt, Violated, got["BAR-3"].Outcome)
+		require.True(rt, got["LINK-1"].Outcome == Violated || got["LINK-3"].Outcome == Violated)
+	})
+}
+
+// Whatever the traffic, no record can be shown or hidden unnoticed.
+func TestEachWrongViewIsSeenInRandomRuns(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorldWith(0, scribble(rt))
+		s := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(w.b), func(s spec) bool { return len(s.tags) == 0 })).Draw(rt, "batch")
+		i := rapid.IntRange(0, len(s.tags)-1).Draw(rt, "record")
+		offset := s.base + int64(i)
+		if s.hidden {
+			w.read("rc", offset, s.tags[i].String())
+		} else {
+			w.drop(func(e *history.Event) bool { return e.Read != nil && e.Read.Reader == "rc" && e.Read.Offset == offset })
+		}
+		v := verdicts(t, w)["TXN-2"]
+		require.Equal(rt, Violated, v.Outcome)
+		require.Equal(rt, offset, v.Findings[0].Offset)
+	})
+}
+
+// Whatever the traffic, each entry of each aborted list counts.
+func TestEachMissingAbortIsSeenInRandomRuns(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorldWith(0, scribble(rt))
+		dropped := rapid.SampledFrom(w.aborted["B"]).Draw(rt, "entry").Aborted
+		w.edit(t, func(e *history.Event) bool {
+			if e.Fetch == nil || e.Fetch.Served != history.LongPoll {
+				return false
+			}
+			e.Fetch.Aborted = slices.DeleteFunc(e.Fetch.Aborted, func(a history.Aborted) bool { return a == dropped })
+			return true
+		})
+		v := verdicts(t, w)["TXN-4"]
+		require.Equal(rt, Violated, v.Outcome)
+		require.Equal(rt, dropped.FirstOffset, v.Findings[0].Offset)
+	})
+}
+
+// No log, however damaged, makes the judge panic.
+func FuzzDamagedLog(f *testing.F) {
+	w := newWorld(0)
+	var whole []byte
+	for _, s := range w.b {
+		whole = append(whole, s.encode()...)
+	}
+	f.Add(whole, whole)
+	f.Add(whole[:len(whole)/2], whole)
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		ev := w.evidence(t)
+		for _, r := range ev.Replicas {
+			data := a
+			if r.Cluster == "B" {
+				data = b
+			}
+			r.Batches, r.Problems = nil, nil
+			for batch, err := range wirelog.Segment("s.log", data) {
+				var problem *wirelog.Problem
+				if errors.As(err, &problem) {
+					r.Problems = append(r.Problems, problem)
+					continue
+				}
+				r.Batches = append(r.Batches, batch)
+			}
+		}
+		for _, v := range All(ev) {
+			if v.Outcome == "" || v.Outcome == Violated && len(v.Findings) == 0 {
+				t.Fatalf("%s: outcome %q with %d findings", v.Requirement, v.Outcome, len(v.Findings))
+			}
+		}
+	})
+}
