@@ -34,15 +34,8 @@ func endTxn(c *txn.Coordinator) wire.API {
 // txnErrorCode is the code of a coordinator's error. Clients that are too old
 // for PRODUCER_FENCED are told INVALID_PRODUCER_EPOCH.
 func txnErrorCode(err error, old bool) int16 {
-	var k *kerr.Error
-	switch {
-	case err == nil:
-		return 0
-	case old && errors.Is(err, kerr.ProducerFenced):
-		return kerr.InvalidProducerEpoch.Code
-	case errors.As(err, &k):
-		return k.Code
-	default:
-		return kerr.UnknownServerError.Code
+	if old && errors.Is(err, kerr.ProducerFenced) {
+		err = kerr.InvalidProducerEpoch
 	}
+	return codeOf(err)
 }

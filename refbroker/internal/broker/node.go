@@ -63,6 +63,7 @@ type Node struct {
 	env      *env.Env
 	quorum   *quorum.Node
 	replicas *replica.Manager
+	table    *wire.Table
 	server   *wire.Server
 	addrs    map[string]string
 
@@ -249,17 +250,16 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 func (n *Node) serve(a *applier, listeners []net.Listener) error {
 	e := n.env
 	coordinator, mirrors := txn.NewForNode(e), mirror.New(e)
-	var table *wire.Table
 	apis := []wire.API{
-		produce(&producer{env: e, verifier: verifier{coordinator, n.cfg.TransactionVersion}}),
+		produce(&producer{env: e, verifier: coordinator}),
 		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
-		apiVersions(e, func() *wire.Table { return table }),
+		apiVersions(e, func() *wire.Table { return n.table }),
 		createTopics(e.Topics.(*topics)), deleteTopics(e), offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
 	}
 	apis = append(apis, transactionAPIs(e, coordinator)...)
 	apis = append(apis, mirrorAPIs(e, mirrors)...)
-	table, err := wire.NewTable(apis...)
-	if err != nil {
+	var err error
+	if n.table, err = wire.NewTable(apis...); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -276,7 +276,7 @@ func (n *Node) serve(a *applier, listeners []net.Listener) error {
 			n.cfg.Log.Error("mirroring ended", "error", err)
 		}
 	})
-	n.server = wire.NewServer(wire.Config{Table: table, Log: n.cfg.Log})
+	n.server = wire.NewServer(wire.Config{Table: n.table, Log: n.cfg.Log})
 	for i, l := range listeners {
 		if err := n.server.Serve(n.cfg.Listeners[i].Name, l); err != nil {
 			return err

@@ -11,6 +11,8 @@ import (
 	"watershed.example/refbroker/internal/replica"
 )
 
+var _ env.TxnVerifier = (*Coordinator)(nil)
+
 // InitRequest is an InitProducerId.
 type InitRequest struct {
 	// TransactionalID is nil for a producer that is only idempotent.
