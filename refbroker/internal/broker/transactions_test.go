@@ -154,8 +154,8 @@ func newBareNode(t *testing.T) *bareNode {
 	return n
 }
 
-// ask sends a request of a version through the codec and the handler.
-func ask[R kmsg.Response](t *testing.T, n *bareNode, version int16, r kmsg.Request, _ R) R {
+// askTxn sends a request of a version through the codec and the handler.
+func askTxn[R kmsg.Response](t *testing.T, n *bareNode, version int16, r kmsg.Request, _ R) R {
 	t.Helper()
 	r.SetVersion(version)
 	api := n.apis[r.Key()]
@@ -177,7 +177,7 @@ func (n *bareNode) init(t *testing.T, version int16, id string, pid int64, epoch
 	r.TransactionalID, r.TransactionTimeoutMillis, r.ProducerID, r.ProducerEpoch = &id, 60_000, pid, epoch
 	var resp *kmsg.InitProducerIDResponse
 	require.Eventually(t, func() bool {
-		resp = ask(t, n, version, r, resp)
+		resp = askTxn(t, n, version, r, resp)
 		err := kerr.ErrorForCode(resp.ErrorCode)
 		return !errors.Is(err, kerr.ConcurrentTransactions) && !errors.Is(err, kerr.CoordinatorLoadInProgress)
 	}, 10*time.Second, time.Millisecond)
@@ -191,7 +191,7 @@ func (n *bareNode) add(t *testing.T, version int16, id string, pid int64, epoch 
 	r.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: "a", Partitions: ps}}
 	codes := map[int32]int16{}
 	var resp *kmsg.AddPartitionsToTxnResponse
-	for _, topic := range ask(t, n, version, r, resp).Topics {
+	for _, topic := range askTxn(t, n, version, r, resp).Topics {
 		for _, p := range topic.Partitions {
 			codes[p.Partition] = p.ErrorCode
 		}
@@ -204,7 +204,7 @@ func (n *bareNode) end(t *testing.T, version int16, id string, pid int64, epoch 
 	r := kmsg.NewPtrEndTxnRequest()
 	r.TransactionalID, r.ProducerID, r.ProducerEpoch, r.Commit = id, pid, epoch, commit
 	var resp *kmsg.EndTxnResponse
-	return ask(t, n, version, r, resp)
+	return askTxn(t, n, version, r, resp)
 }
 
 func (n *bareNode) describe(t *testing.T, id string) kmsg.DescribeTransactionsResponseTransactionState {
@@ -212,7 +212,7 @@ func (n *bareNode) describe(t *testing.T, id string) kmsg.DescribeTransactionsRe
 	r := kmsg.NewPtrDescribeTransactionsRequest()
 	r.TransactionalIDs = []string{id}
 	var resp *kmsg.DescribeTransactionsResponse
-	return ask(t, n, 0, r, resp).TransactionStates[0]
+	return askTxn(t, n, 0, r, resp).TransactionStates[0]
 }
 
 func (n *bareNode) awaitState(t *testing.T, id, state string) {
@@ -227,7 +227,7 @@ func TestTransactionAPIs(t *testing.T) {
 	plain.ProducerID, plain.ProducerEpoch = -1, -1
 	var init *kmsg.InitProducerIDResponse
 	for want := range int64(3) {
-		init = ask(t, n, 5, plain, init)
+		init = askTxn(t, n, 5, plain, init)
 		require.Zero(t, init.ErrorCode)
 		require.Equal(t, want, init.ProducerID)
 		require.Zero(t, init.ProducerEpoch)
@@ -245,13 +245,13 @@ func TestTransactionAPIs(t *testing.T) {
 	list := kmsg.NewPtrListTransactionsRequest()
 	list.StateFilters, list.DurationFilterMillis = []string{"Ongoing", "Unheard"}, -1
 	var listed *kmsg.ListTransactionsResponse
-	listed = ask(t, n, 2, list, listed)
+	listed = askTxn(t, n, 2, list, listed)
 	require.Equal(t, []string{"Unheard"}, listed.UnknownStateFilters)
 	require.Len(t, listed.TransactionStates, 1)
 	require.Equal(t, "one", listed.TransactionStates[0].TransactionalID)
 	pattern := "o"
 	list.StateFilters, list.TransactionalIDPattern = nil, &pattern
-	require.Empty(t, ask(t, n, 2, list, listed).TransactionStates)
+	require.Empty(t, askTxn(t, n, 2, list, listed).TransactionStates)
 
 	ended := n.end(t, 4, "one", 3, 0, true)
 	require.Zero(t, ended.ErrorCode)
@@ -296,7 +296,7 @@ func TestAddPartitionsFromBrokers(t *testing.T) {
 			Topics: []kmsg.AddPartitionsToTxnRequestTransactionTopic{{Topic: "a", Partitions: ps}},
 		}}
 		var resp *kmsg.AddPartitionsToTxnResponse
-		for _, p := range ask(t, n, version, r, resp).Transactions[0].Topics[0].Partitions {
+		for _, p := range askTxn(t, n, version, r, resp).Transactions[0].Topics[0].Partitions {
 			all = append(all, p.ErrorCode)
 		}
 		return all
@@ -352,7 +352,7 @@ func TestWriteTxnMarkers(t *testing.T) {
 	}}
 	for _, version := range []int16{1, 2} {
 		var resp *kmsg.WriteTxnMarkersResponse
-		resp = ask(t, n, version, r, resp)
+		resp = askTxn(t, n, version, r, resp)
 		require.Equal(t, int64(5), resp.Markers[0].ProducerID)
 		var codes []int16
 		for _, topic := range resp.Markers[0].Topics {
