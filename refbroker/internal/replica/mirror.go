@@ -137,7 +137,8 @@ func rebase(raw []byte, end int64, epoch int32) ([]byte, error) {
 	return raw, nil
 }
 
-// Settle implements [API].
+// Settle implements [API]. The last stable offset that it answers is where a
+// stop may cut: below every transaction that ended above it.
 func (p *Partition) Settle(ctx context.Context) (Offsets, error) {
 	var o Offsets
 	err := p.waitFor(ctx, func() (bool, error) {
@@ -147,7 +148,13 @@ func (p *Partition) Settle(ctx context.Context) (Offsets, error) {
 		o = p.Offsets()
 		return o.HighWatermark >= o.LogEnd, nil
 	})
-	return o, err
+	if err != nil {
+		return o, err
+	}
+	if o.LastStable, err = p.log.StableCut(); err != nil {
+		return o, fmt.Errorf("%s: %w", p.Name(), storageError(err))
+	}
+	return o, nil
 }
 
 // Cut implements [API]. It needs the image that the quorum record made:

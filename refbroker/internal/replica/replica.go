@@ -166,7 +166,10 @@ type API interface {
 	// EndMirror ends every session: it waits for an append in progress, and
 	// what arrives later is refused (LINK-1).
 	EndMirror()
-	// Settle waits until the high watermark has reached the log end.
+	// Settle waits until the high watermark has reached the log end. Its
+	// LastStable is where a stop cuts (L): the last stable offset, or below it
+	// where a transaction that began there ended above, which a cut between
+	// would leave open for good (TXN-3).
 	Settle(ctx context.Context) (Offsets, error)
 	// Cut truncates this leader's log to offset in the new leader epoch that
 	// the quorum record gave. Idempotent.

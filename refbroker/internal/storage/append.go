@@ -356,6 +356,11 @@ func (l *Log) roll(base int64) error {
 	if err := l.snapshot(); err != nil {
 		return err
 	}
+	return l.addSegment(base)
+}
+
+// addSegment begins an empty segment at base.
+func (l *Log) addSegment(base int64) error {
 	s, err := openSegment(l.fs, l.dir, base)
 	if err != nil {
 		return err

@@ -206,6 +206,8 @@ func replayed(t testing.TB, like facts, stops []psm.Stop) facts {
 		require.NoError(t, err)
 		raw = raw[b.Size:]
 	}
+	// The end may lie in a gap that compaction left.
+	l.logEnd = max(l.logEnd, like.marks.LogEnd)
 	l.SetHighWatermark(like.marks.HighWatermark)
 	return factsOf(t, l)
 }

@@ -174,7 +174,8 @@ func (r *recovery) openSegments(bases []int64) error {
 		if !last {
 			limit = bases[i+1]
 		}
-		scan := r.all || r.cut || !r.o.Clean && (last || limit > r.o.RecoveryPoint)
+		// A scan drops what the lists have from there on: so it goes to the end.
+		scan := r.all || r.rebuildFrom >= 0 || !r.o.Clean && (last || limit > r.o.RecoveryPoint)
 		if !scan {
 			if err := s.loadIndexes(); err != nil {
 				r.cfg.Logger.Warn("indexes are made anew", "segment", s.file(suffixLog), "error", err)

@@ -30,11 +30,20 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 	if offset < l.logStart {
 		return 0, &ErrOutOfRange{Offset: offset, Start: l.logStart, End: l.logEnd}
 	}
-	pos, end, keep, err := l.cutPlace(offset)
+	c, err := l.cutPlace(offset)
 	if err != nil {
 		return 0, err
 	}
-	return end, l.cutAt(keep, pos, end)
+	return c.end, l.cutAt(c)
+}
+
+// cutPlace is where a truncation cuts: in segment keep at position pos.
+type cutPlace struct {
+	keep int
+	pos  int64
+	// end is the log's end from then on, written where its last batch ends.
+	// Between them lies a gap that compaction left.
+	end, written int64
 }
 
 // TruncateFully empties the log and lets it begin at start.
@@ -49,7 +58,7 @@ func (l *Log) TruncateFully(start int64) error {
 	}
 	// Everything is cut first; then an empty segment of the right name takes
 	// the place of the one that is left.
-	if err := l.cutAt(0, 0, l.segments[0].base); err != nil {
+	if err := l.cutAt(cutPlace{end: l.segments[0].base, written: l.segments[0].base}); err != nil {
 		return err
 	}
 	s, err := openSegment(l.fs, l.dir, start)
@@ -71,33 +80,35 @@ func (l *Log) TruncateFully(start int64) error {
 	return errors.Join(err, l.snapshots.DeleteAll(), l.reload())
 }
 
-// cutPlace finds where a truncation to offset cuts: in segment keep at
-// position pos, after which the log ends at end.
-func (l *Log) cutPlace(offset int64) (pos, end int64, keep int, err error) {
-	keep = len(l.segments) - 1
-	for keep > 0 && l.segments[keep].base > offset {
-		keep--
+// cutPlace finds where a truncation to offset cuts.
+func (l *Log) cutPlace(offset int64) (cutPlace, error) {
+	c := cutPlace{keep: len(l.segments) - 1, end: offset}
+	for c.keep > 0 && l.segments[c.keep].base > offset {
+		c.keep--
 	}
-	s := l.segments[keep]
-	pos, end = s.size, offset
+	s := l.segments[c.keep]
+	c.pos, c.written = s.size, s.base
 	sc := newScanner(s.r, positionFor(s.index, offset-s.base), s.size, false)
 	for sc.next() {
 		if sc.b.LastOffset >= offset {
-			return sc.at, min(offset, sc.b.BaseOffset), keep, nil
+			c.pos, c.end = sc.at, min(offset, sc.b.BaseOffset)
+			return c, nil
 		}
+		c.written = sc.b.LastOffset + 1
 	}
 	if err := sc.failure(); err != nil {
-		return 0, 0, 0, fmt.Errorf("truncate %s to %d: %w", l.dir, offset, err)
+		return c, fmt.Errorf("truncate %s to %d: %w", l.dir, offset, err)
 	}
-	return pos, end, keep, nil
+	return c, nil
 }
 
-func (l *Log) cutAt(keep int, pos, end int64) error {
+func (l *Log) cutAt(c cutPlace) error {
+	pos, end := c.pos, c.end
 	latest := l.epochs.latest()
 	changedEpochs := l.epochs.truncate(end)
-	s, gone := l.segments[keep], l.segments[keep+1:]
+	s, gone := l.segments[c.keep], l.segments[c.keep+1:]
 	l.pub.Lock()
-	l.segments = slices.Clone(l.segments[:keep+1])
+	l.segments = slices.Clone(l.segments[:c.keep+1])
 	s.truncate(pos, end)
 	l.logEnd = end
 	l.highWater = min(l.highWater, end)
@@ -123,7 +134,10 @@ func (l *Log) cutAt(keep int, pos, end int64) error {
 	if err == nil {
 		err = l.cutStops(end, latest)
 	}
-	if err == nil && len(gone) > 0 {
+	if err == nil && c.written < end {
+		// The end is in no batch: a segment of that name keeps it.
+		err = l.addSegment(end)
+	} else if err == nil && len(gone) > 0 {
 		err = SyncDir(l.fs, l.dir)
 	}
 	if err != nil {
