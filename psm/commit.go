@@ -138,7 +138,7 @@ func (s *State) complete(c Completed) {
 	s.completed = append(s.completed, c)
 }
 
-// commitBarrier forgets every producer. A transaction that is still open
+// commitBarrier forgets every producer, and what was being verified. A transaction that is still open
 // (someone else wrote such a log) ends as aborted, so that it neither holds
 // the last stable offset nor becomes visible (PSM-8).
 func (s *State) commitBarrier(o *op) {
@@ -152,4 +152,5 @@ func (s *State) commitBarrier(o *op) {
 		s.complete(c)
 	}
 	s.table = newTable()
+	clear(s.verifying)
 }

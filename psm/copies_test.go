@@ -82,13 +82,7 @@ func (l *leader) append(o psm.Origin, b *psm.Batch) {
 	if err != nil || dup.Found {
 		return
 	}
-	l.m.add(psm.Append{Origin: psm.Replication}, b)
-	l.m.producers = map[int64]mProducer{}
-	for _, e := range l.state.SnapshotEntries() {
-		l.m.producers[e.ProducerID] = mProducer{
-			epoch: e.Epoch, coord: e.CoordinatorEpoch, ts: e.Timestamp, txn: e.CurrentTxnFirstOffset, batches: l.state.RememberedOf(e.ProducerID),
-		}
-	}
+	l.m = hints(l.state)
 	l.batches = append(l.batches, *b)
 	l.aborted = aborted(l.aborted, done)
 	l.pictures[l.state.End()] = pictureOf(l.state, l.aborted)

@@ -29,3 +29,10 @@ func (s *State) RememberedOf(pid int64) []Remembered {
 	}
 	return out
 }
+
+// Verifying describes a verification in progress: epoch, lowest sequence,
+// whether the transaction is of version 2.
+func (s *State) Verifying(pid int64) (epoch int16, lowest int32, v2, ok bool) {
+	v, ok := s.verifying[pid]
+	return v.epoch, v.lowest, v.version >= 2, ok
+}

@@ -108,6 +108,17 @@ func (m *model) commit() {
 	m.verified = nil
 }
 
+// hints is a model that knows what s does of producers, to draw batches from.
+func hints(s *psm.State) *model {
+	m := newModel(psm.Config{})
+	for _, e := range s.SnapshotEntries() {
+		m.producers[e.ProducerID] = mProducer{
+			epoch: e.Epoch, coord: e.CoordinatorEpoch, ts: e.Timestamp, txn: e.CurrentTxnFirstOffset, batches: s.RememberedOf(e.ProducerID),
+		}
+	}
+	return m
+}
+
 // pass applies the stops from m.end up to but not at offset.
 func (m *model) pass(offset int64) []psm.Completed {
 	var at []int64
@@ -161,6 +172,9 @@ func (m *model) barrier(offset int64) []psm.Completed {
 		done = append(done, m.complete(pid, offset, true, true))
 	}
 	m.producers = map[int64]mProducer{}
+	for pid := range m.verifying {
+		m.verified = append(m.verified, pid)
+	}
 	return done
 }
 
