@@ -245,7 +245,11 @@ func TestTransactionAPIs(t *testing.T) {
 	list := kmsg.NewPtrListTransactionsRequest()
 	list.StateFilters, list.DurationFilterMillis = []string{"Ongoing", "Unheard"}, -1
 	var listed *kmsg.ListTransactionsResponse
-	listed = askTxn(t, n, 2, list, listed)
+	require.Eventually(t, func() bool {
+		listed = askTxn(t, n, 2, list, listed)
+		return listed.ErrorCode != kerr.CoordinatorLoadInProgress.Code
+	}, 10*time.Second, time.Millisecond)
+	require.Zero(t, listed.ErrorCode)
 	require.Equal(t, []string{"Unheard"}, listed.UnknownStateFilters)
 	require.Len(t, listed.TransactionStates, 1)
 	require.Equal(t, "one", listed.TransactionStates[0].TransactionalID)

@@ -207,6 +207,24 @@ func (c *Coordinator) shard(id string) (*shard, error) {
 	return nil, kerr.NotCoordinator
 }
 
+// led returns all shards that this node leads.
+func (c *Coordinator) led() ([]*shard, error) {
+	var all []*shard
+	for i := range int32(c.cfg.Cluster.Shards()) {
+		if _, leads := c.cfg.Cluster.Leads(i); !leads {
+			continue
+		}
+		c.mu.Lock()
+		s := c.shards[i]
+		c.mu.Unlock()
+		if s == nil {
+			return nil, kerr.CoordinatorLoadInProgress
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
 // loadedShard is shard, but waits a little for what is being loaded.
 func (c *Coordinator) loadedShard(ctx context.Context, id string) (*shard, error) {
 	deadline := time.NewTimer(c.cfg.LoadWait)

@@ -27,12 +27,10 @@ func (c *Coordinator) Describe(id string) (Txn, error) {
 // keep, by id. now is ms since 1970.
 func (c *Coordinator) List(keep func(t Txn, now int64) bool) ([]Txn, error) {
 	now := c.now()
-	c.mu.Lock()
-	var shards []*shard
-	for _, s := range c.shards {
-		shards = append(shards, s)
+	shards, err := c.led()
+	if err != nil {
+		return nil, err
 	}
-	c.mu.Unlock()
 	var all []Txn
 	for _, s := range shards {
 		s.mu.Lock()

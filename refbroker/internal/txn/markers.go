@@ -82,16 +82,11 @@ func (c *Coordinator) judge(p Partition, err error) verdict {
 // the partition becomes writable. It fails with what kept a marker out, when
 // ctx ends, or while what this node coordinates is not loaded.
 func (c *Coordinator) SettleDebts(ctx context.Context, p Partition) error {
-	for i := range int32(c.cfg.Cluster.Shards()) {
-		if _, leads := c.cfg.Cluster.Leads(i); !leads {
-			continue
-		}
-		c.mu.Lock()
-		s := c.shards[i]
-		c.mu.Unlock()
-		if s == nil {
-			return kerr.CoordinatorLoadInProgress
-		}
+	shards, err := c.led()
+	if err != nil {
+		return err
+	}
+	for _, s := range shards {
 		s.mu.Lock()
 		if err := s.ready(); err != nil {
 			s.mu.Unlock()
