@@ -12,8 +12,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// ErrInUse is a data folder that another process has open.
-var ErrInUse = errors.New("data folder is in use by another process")
+// ErrInUse is a data folder that another process has open; its message ends a
+// sentence about the folder.
+var ErrInUse = errors.New("in use by another process")
 
 // Real is the machine itself: its network, its files, its clock. The stores of
 // the metadata quorum are a bolt file, whose lock also keeps a second process

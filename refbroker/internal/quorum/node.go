@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context) error {
-	logger := hclogOf(n.cfg.Log)
+	logger := hclogOf(n.cfg.Log, len(n.cfg.Voters) < 2)
 	listener, err := n.cfg.Host.Listen(ctx, "tcp", n.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen for the metadata quorum: %w", err)
