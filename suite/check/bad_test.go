@@ -48,6 +48,9 @@ var badRuns = []struct {
 		w.be = nil
 	}},
 	{id: "BAR-1", name: "none behind mirrored records", anomaly: MissingBarrier, offset: 11, keep: -1, spoil: func(*testing.T, *world) {}},
+	{id: "PSM-1", name: "a mirrored producer is known, as there is no barrier", anomaly: BarrierResurrect, offset: 8, also: []string{"BAR-1"}, keep: -1, spoil: func(_ *testing.T, w *world) {
+		w.describe("t", history.ProducerState{ProducerID: 9, Epoch: 3, LastSequence: 1, CurrentTxnStart: -1})
+	}},
 	{id: "IDEM-1", name: "deduplicated, as there is no barrier", anomaly: StaleDedupe, offset: 4, also: []string{"BAR-1"}, keep: -1, spoil: func(t *testing.T, w *world) {
 		w.editAck(t, history.SameHeader, 4, ok)
 	}},

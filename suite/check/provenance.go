@@ -122,15 +122,17 @@ func newDestination(j *judge, p *part, r *Replica) *side {
 		}
 	}
 	lenient := j.run.Options.AllowLeaderEpochRewrite
+	promoted := false // a batch of the destination's own was seen
 	for i := range s.entries {
 		e := &s.entries[i]
-		e.origin = src.originOf(e, p, s.barrier >= 0, lenient)
+		e.origin = src.originOf(e, p, promoted, lenient)
 		if e.origin == movedCopy && e.IsControl() && s.ownMarker(i) {
 			e.origin = local
 		}
 		if e.origin == ownBarrier && s.barrier < 0 {
 			s.barrier = i
 		}
+		promoted = promoted || e.origin == ownBarrier || e.origin == local && !e.IsControl()
 	}
 	s.findCut(p)
 	s.index()
@@ -167,7 +169,7 @@ type copies struct {
 	bodies map[uint32][]*entry
 }
 
-func (c copies) originOf(e *entry, p *part, afterBarrier, lenient bool) origin {
+func (c copies) originOf(e *entry, p *part, promoted, lenient bool) origin {
 	there := c.at[e.BaseOffset]
 	if there != nil && sameBatch(e.Batch, there.Batch, lenient) {
 		// The source too may hold this cluster's batches, after a failback.
@@ -182,7 +184,7 @@ func (c copies) originOf(e *entry, p *part, afterBarrier, lenient bool) origin {
 				return movedCopy
 			}
 		}
-		if !afterBarrier && there != nil && there.IsControl() && there.LastOffset() == e.LastOffset() {
+		if !promoted && there != nil && there.IsControl() && there.LastOffset() == e.LastOffset() {
 			return alteredCopy
 		}
 		return local
@@ -194,12 +196,12 @@ func (c copies) originOf(e *entry, p *part, afterBarrier, lenient bool) origin {
 		if r.tag.Cluster == p.dst.Name {
 			return local
 		}
-		if there != nil && !afterBarrier {
+		if there != nil && !promoted {
 			return alteredCopy
 		}
 		return movedCopy
 	}
-	if there != nil && !afterBarrier {
+	if there != nil && !promoted {
 		return alteredCopy
 	}
 	for _, s := range c.bodies[crc32.ChecksumIEEE(e.Body())] {
@@ -240,6 +242,15 @@ func (s *side) findCut(p *part) {
 	case p.reportedL >= 0:
 		s.cut = p.reportedL
 	}
+}
+
+// boundary is the index of the first batch that lies after everything mirrored
+// before the stop: that after the barrier, or the first at or above L without one.
+func (s *side) boundary() int {
+	if s.barrier >= 0 {
+		return s.barrier + 1
+	}
+	return len(s.below(s.cut))
 }
 
 // barrierOffset is the first own barrier's offset, -1 without one.

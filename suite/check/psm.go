@@ -19,11 +19,11 @@ func (j *judge) psm1(r *ruling) {
 	j.needStop(r)
 	samples, mirrored := 0, 0
 	for _, p := range j.parts() {
-		if p.lead == nil || p.lead.barrier < 0 {
+		if p.lead == nil || p.stopped == never {
 			continue
 		}
-		before := p.lead.producersBelow(p.lead.barrier)
-		since := p.lead.producersSince(p.lead.barrier)
+		before := p.lead.producersBelow(p.lead.boundary())
+		since := p.lead.producersSince(p.lead.boundary())
 		sampled := false
 		for i := range j.ev.Events {
 			d := j.ev.Events[i].Producers
@@ -45,7 +45,7 @@ func (j *judge) psm1(r *ruling) {
 					where = p.lead.entries[k].BaseOffset
 				}
 				r.findings = append(r.findings, j.told(p, BarrierResurrect, where,
-					fmt.Sprintf("no producer from before the barrier at %d", p.lead.barrierOffset()),
+					fmt.Sprintf("no producer from below %d, where the destination's own log begins", p.lead.localFrom()),
 					fmt.Sprintf("node %d describes producer id %d epoch %d last sequence %d: %s (event %d)", d.Node, a.ProducerID, a.Epoch, a.LastSequence, says, j.ev.Events[i].Seq)))
 			}
 		}
@@ -58,10 +58,10 @@ func (j *judge) psm1(r *ruling) {
 	r.saw("%d descriptions after the stop, %d partitions had mirrored producers", samples, mirrored)
 }
 
-// producersBelow maps each producer id below the barrier to its last batch.
-func (s *side) producersBelow(barrier int) map[int64]int {
+// producersBelow maps each producer id among the first entries to its last batch.
+func (s *side) producersBelow(boundary int) map[int64]int {
 	ids := map[int64]int{}
-	for i := range s.entries[:barrier] {
+	for i := range s.entries[:boundary] {
 		if e := &s.entries[i]; e.ProducerID >= 0 {
 			ids[e.ProducerID] = i
 		}
@@ -70,11 +70,11 @@ func (s *side) producersBelow(barrier int) map[int64]int {
 }
 
 // producersSince returns for each producer id the states that the batches and
-// markers above the barrier put it in.
-func (s *side) producersSince(barrier int) map[int64]map[known]bool {
+// markers from an entry on put it in.
+func (s *side) producersSince(boundary int) map[int64]map[known]bool {
 	ids := map[int64]map[known]bool{}
 	now := map[int64]known{}
-	for i := barrier + 1; i < len(s.entries); i++ {
+	for i := boundary; i < len(s.entries); i++ {
 		e := &s.entries[i]
 		if e.ProducerID < 0 {
 			continue

@@ -65,6 +65,18 @@ func TestRandomGoodRunsHoldEverything(t *testing.T) {
 	})
 }
 
+// A missing barrier is reported as that, not as what a reader of the log might
+// make of it, wherever the source's batches lie beside the destination's.
+func TestAMissingBarrierIsOneFinding(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		for id, v := range verdicts(t, newWorldWith(-1, scribble(rt))) {
+			if v.Outcome == Violated {
+				require.Contains(rt, []string{"BAR-1", "AP-1"}, id, v.Reason)
+			}
+		}
+	})
+}
+
 // Whatever the traffic, a mirrored batch that lands after the barrier is seen.
 func TestALateBatchIsSeenInRandomRuns(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
