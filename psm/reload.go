@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 )
 
 // Reload says what a state is to be rebuilt to, and from what.
@@ -31,7 +32,7 @@ type Reload struct {
 // (PSM-9). Wherever a stop's barrier offset is passed, what came before is
 // forgotten, though its barrier may be gone from the log (BAR-8).
 //
-// Verifications stay. Completed transactions since the snapshot count as
+// Verifications stay, but for those that the replayed log ends. Completed transactions since the snapshot count as
 // unreplicated until [State.OnHighWatermark]. After an error the state is as
 // it was before.
 func (s *State) Reload(st *Snapshots, r Reload) error {
@@ -43,6 +44,7 @@ func (s *State) Reload(st *Snapshots, r Reload) error {
 	if err != nil {
 		return err
 	}
+	n.verifying, n.lastGuard = maps.Clone(s.verifying), s.lastGuard
 	if n.end < r.Target {
 		err := r.Replay(n.end, r.Target, func(b *Batch) error { return n.replay(b, r) })
 		if err != nil {
@@ -53,7 +55,6 @@ func (s *State) Reload(st *Snapshots, r Reload) error {
 		return err
 	}
 	n.unreplicated.passed(r.LogStart)
-	n.verifying, n.lastGuard = s.verifying, s.lastGuard
 	*s = *n
 	return nil
 }
