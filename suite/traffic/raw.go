@@ -34,6 +34,8 @@ func NewRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string) (*
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.Produce), 12)
 	versions.SetMaxKeyVersion(int16(kmsg.Fetch), 12)
+	// Later versions are for brokers, on behalf of clients.
+	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
 	cl, err := kgo.NewClient(append(clientOpts(cluster, name), kgo.MaxVersions(versions), kgo.RequestRetries(0))...)
 	if err != nil {
 		return nil, fmt.Errorf("make raw client %s for cluster %s: %w", name, cluster.Name, err)
