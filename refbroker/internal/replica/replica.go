@@ -8,8 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
+	"watershed.example/mirrorrpc"
 	"watershed.example/psm"
 )
 
@@ -77,11 +76,7 @@ var ErrSessionEnded = errors.New("mirror session has ended")
 // ErrReadOnly is READ_ONLY_TOPIC: a mirror keeps clients' writes out of the
 // partition until its stop is recorded (RO-1). The code is that of the mirror
 // protocol, not of Apache Kafka, so ErrorMessage must go with it.
-var ErrReadOnly error = &kerr.Error{
-	Message:     "READ_ONLY_TOPIC",
-	Code:        134,
-	Description: "the topic is read-only while it is mirrored; stop its mirror to write to it",
-}
+var ErrReadOnly error = mirrorrpc.ErrReadOnlyTopic
 
 // EpochAboveError refuses mirrored batches whose leader epoch is above the
 // destination's: its own followers would skip them (LOG-5).

@@ -274,10 +274,20 @@ func (l *Log) SetStops(stops []psm.Stop) error {
 	}
 	l.stops = slices.Clone(stops)
 	l.stopsDirty = false
-	if l.state.SetStops(l.stops) {
+	if l.useStops() {
 		return l.reload()
 	}
 	return nil
+}
+
+// useStops gives the producer state the stops that the log has followed. One
+// that wants a cut that is still to come has no effect on what lies beyond it.
+// It reports whether the state must be made anew.
+func (l *Log) useStops() (reload bool) {
+	latest := l.epochs.latest()
+	return l.state.SetStops(slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
+		return s.BarrierOffset < l.logEnd && s.Epoch > latest
+	}))
 }
 
 // Barriers lists the barriers in the log by offset, and whether each is this

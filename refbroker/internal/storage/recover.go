@@ -329,7 +329,7 @@ func (r *recovery) settle() error {
 // segments that were scanned.
 func (r *recovery) loadProducers() error {
 	r.state = psm.New(r.cfg.Producers)
-	r.state.SetStops(r.stops)
+	r.useStops()
 	var completed func(psm.Completed) error
 	if r.rebuildFrom >= 0 {
 		if err := r.trustIndexes(); err != nil {

@@ -143,6 +143,7 @@ func (l *Log) cutAt(c cutPlace) error {
 	if err != nil {
 		return l.noteBroken(fmt.Errorf("truncate to %d: %w: %w", end, errBroken, err))
 	}
+	l.useStops()
 	return l.reload()
 }
 
@@ -160,7 +161,6 @@ func (l *Log) cutStops(end int64, latest int32) error {
 		return err
 	}
 	l.stops, l.barriers, l.stopsDirty = stops, barriers, false
-	l.state.SetStops(stops)
 	return nil
 }
 

@@ -112,7 +112,14 @@ func TestTruncationKeepsTheStopThatWantsIt(t *testing.T) {
 	lead(t, l, by(1, 0, 0, 2).build(), client)
 	lead(t, l, by(2, 0, 0, 2).inTxn().build(), client)
 	stops := []psm.Stop{{L: 2, BarrierOffset: 2, Epoch: 1, SourceClusterID: source}}
+	before := factsOf(t, l)
 	require.NoError(t, l.SetStops(stops))
+	require.Equal(t, before, factsOf(t, l), "it has no effect before the cut")
+	for _, clean := range []bool{true, false} {
+		require.NoError(t, l.Close(clean))
+		l = openLog(t, place{fs: l.fs, dir: "/t-0"}, small(), OpenOptions{Clean: clean, HighWatermark: 4})
+		require.Equal(t, before, factsOf(t, l), "nor when it is opened then")
+	}
 	_, err := l.TruncateTo(2)
 	require.NoError(t, err)
 	require.Equal(t, stops, l.Stops())
