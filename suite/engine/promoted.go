@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"watershed.example/suite/history"
 	"watershed.example/suite/traffic"
 )
@@ -220,22 +222,59 @@ func (d *promotedTraffic) readToEnd(ctx context.Context, name string) error {
 // span fetches across the barrier of each partition in both isolation levels,
 // at once and after a long poll, from a few places before it (TXN-4).
 func (d *promotedTraffic) span(ctx context.Context, stops map[traffic.Partition]history.Mirror) error {
+	return d.fetchers(ctx, func(p traffic.Partition) []int64 { return slicesOf(max(stops[p].LastMirrored, 0), d.rng) })
+}
+
+// fetchers fetches from the offsets that from names, in all partitions at once.
+// Each has a client of its own: a broker answers the requests of one connection
+// in their order, and a long poll keeps the others waiting.
+func (d *promotedTraffic) fetchers(ctx context.Context, from func(traffic.Partition) []int64) error {
+	var g errgroup.Group
 	for _, p := range d.layout.All {
-		from := max(stops[p].LastMirrored, 0)
-		for _, offset := range slicesOf(from, d.rng) {
-			for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
-				for _, long := range []bool{false, true} {
-					_, err := d.raw.Fetch(ctx, p, traffic.FetchOptions{
-						Offset: offset, Isolation: level, LongPoll: long, Wait: longPoll,
-					})
-					if err != nil {
+		offsets := from(p)
+		if len(offsets) == 0 {
+			continue
+		}
+		g.Go(func() error {
+			raw, err := traffic.NewRaw(ctx, d.rec, d.cluster, "b-fetch-"+p.String())
+			if err != nil {
+				return err
+			}
+			defer raw.Close()
+			for _, offset := range offsets {
+				for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
+					if err := fetchBothWays(ctx, raw, p, offset, level); err != nil {
 						return err
 					}
 				}
 			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// fetchBothWays fetches at once and after a long poll.
+func fetchBothWays(ctx context.Context, raw *traffic.Raw, p traffic.Partition, offset int64, level history.Isolation) error {
+	for _, long := range []bool{false, true} {
+		if _, err := raw.Fetch(ctx, p, traffic.FetchOptions{
+			Offset: offset, Isolation: level, LongPoll: long, Wait: longPoll,
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// atBarrier fetches at the barrier of each partition while it is the last batch
+// there, in partitions that nobody has written to since.
+func (d *promotedTraffic) atBarrier(ctx context.Context, stops map[traffic.Partition]history.Mirror) error {
+	return d.fetchers(ctx, func(p traffic.Partition) []int64 {
+		if at := stops[p].BarrierOffset; at >= 0 {
+			return []int64{at}
+		}
+		return nil
+	})
 }
 
 // slicesOf names offsets at or below end from which to fetch: the start, a

@@ -335,18 +335,8 @@ func (s *story) late(ctx context.Context) error {
 	if err := s.promoted.describe(ctx, history.WhenAfterStop); err != nil {
 		return err
 	}
-	for _, p := range s.layout.All {
-		m := s.stopped[p]
-		if m.BarrierOffset < 0 {
-			continue
-		}
-		for _, long := range []bool{false, true} {
-			if _, err := s.promoted.raw.Fetch(ctx, p, traffic.FetchOptions{
-				Offset: m.BarrierOffset, Isolation: history.ReadCommitted, LongPoll: long, Wait: longPoll,
-			}); err != nil {
-				return err
-			}
-		}
+	if err := s.promoted.atBarrier(ctx, s.stopped); err != nil {
+		return err
 	}
 	for _, r := range s.promoted.readers {
 		r.Snapshot()
