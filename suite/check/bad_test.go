@@ -124,6 +124,11 @@ var badRuns = []struct {
 		s := spec{pid: 40, tags: []history.Tag{w.tag("B", "probe-idempotent", history.NoTxn, history.IntentNone)}}
 		w.send(s, history.Idempotent, -1, "", history.Result{Outcome: history.Refused, Code: 134, Message: "read only"})
 	}},
+	{id: "RO-4", name: "read-only again", anomaly: RefusedWrite, offset: -1, spoil: func(_ *testing.T, w *world) {
+		s := spec{pid: -1, tags: []history.Tag{w.tag("B", "probe-plain", history.NoTxn, history.IntentNone)}}
+		w.send(s, history.Plain, -1, "", history.Result{Outcome: history.Refused, Code: 134, Message: "read only"})
+		w.events[len(w.events)-2].At = int64(5 * time.Second)
+	}},
 	{id: "RO-5", name: "acknowledged below the barrier", anomaly: EarlyWrite, offset: 10, spoil: func(t *testing.T, w *world) {
 		late := false
 		w.edit(t, func(e *history.Event) bool {
@@ -411,4 +416,16 @@ func TestAMovingLeaderIsNoRefusal(t *testing.T) {
 	v := verdicts(t, w)["RO-1"]
 	require.Equal(t, Inconclusive, v.Outcome)
 	require.Contains(t, v.Reason, "no idempotent write")
+}
+
+// STOPPED takes a moment from the broker that says so to the leader.
+func TestARefusalRightAfterStoppedMaySpreadStill(t *testing.T) {
+	w := newWorld(0)
+	s := spec{pid: -1, tags: []history.Tag{w.tag("B", "probe-plain", history.NoTxn, history.IntentNone)}}
+	w.send(s, history.Plain, -1, "", history.Result{Outcome: history.Refused, Code: 134, Message: "read only"})
+	moved := slices.Clone(w.events[len(w.events)-2:])
+	w.events = w.events[:len(w.events)-2]
+	w.insertBefore(isPhase(history.TrafficAfter), moved...)
+	v := verdicts(t, w)["RO-4"]
+	require.Equal(t, Held, v.Outcome, v.Reason)
 }
