@@ -172,6 +172,11 @@ func (j *judge) views(r *ruling, p *part) (crossed int) {
 	for i := range j.ev.Events {
 		e := &j.ev.Events[i]
 		if o := e.Read; o != nil && o.Isolation == history.ReadCommitted && o.Cluster == p.Destination && o.Topic == p.topic && o.Partition == p.index {
+			if e.Seq < p.stopped && o.Offset >= p.lead.cut && p.sourceShows(o) {
+				// Read while the destination mirrored, and cut by the stop: the
+				// transaction had begun before one that was open, and ended after.
+				continue
+			}
 			of(o.Reader).seen[o.Offset] = o.Tag
 		}
 		if f := e.Reader; f != nil && f.Final && f.Isolation == history.ReadCommitted && f.Cluster == p.Destination && f.Topic == p.topic && f.Partition == p.index {
@@ -207,6 +212,24 @@ func (j *judge) views(r *ruling, p *part) (crossed int) {
 		}
 	}
 	return crossed
+}
+
+// sourceShows says whether the source holds that record at that offset and
+// shows it to read_committed readers.
+func (p *part) sourceShows(read *history.Observed) bool {
+	if p.source == nil {
+		return false
+	}
+	k := p.source.at(read.Offset)
+	if k < 0 {
+		return false
+	}
+	for i := range p.source.entries[k].records {
+		if rec := &p.source.entries[k].records[i]; rec.offset == read.Offset {
+			return rec.tagged && tagKey(rec.tag) == read.Tag && rec.visible()
+		}
+	}
+	return false
 }
 
 func (j *judge) shown(r *ruling, p *part, reader string, offset int64, tag string, rec *record) {

@@ -31,8 +31,8 @@ type sourceTraffic struct {
 	raw     *traffic.Raw
 	payload []byte
 
-	idempotent, second, plain, ending, open *traffic.Producer
-	live                                    *traffic.Producer // writes while the mirror is stopped
+	idempotent, second, plain, ending, straddling, open *traffic.Producer
+	live                                                *traffic.Producer // writes while the mirror is stopped
 	mirrored                                []mirroredTxn
 	wg                                      sync.WaitGroup
 	stopLive                                context.CancelFunc
@@ -92,6 +92,9 @@ func newSource(ctx context.Context, rec *traffic.Recorder, cluster traffic.Clust
 	if err := make(&s.second, "a-idempotent-2", history.Idempotent); err != nil {
 		return s, err
 	}
+	if err := make(&s.straddling, "a-txn-straddling", history.Transactional); err != nil {
+		return s, err
+	}
 	return s, make(&s.live, "a-live", history.Transactional)
 }
 
@@ -144,10 +147,24 @@ func (s *sourceTraffic) before(ctx context.Context) error {
 // leaveOpen opens the transaction that STOPPING is to find, over several
 // partitions, and writes other records behind it.
 func (s *sourceTraffic) leaveOpen(ctx context.Context) error {
+	// One transaction begins before the open one and ends behind its first
+	// record: cut at the last stable offset, it would be open again (TXN-3).
+	if err := s.straddling.Begin(history.IntentCommit); err != nil {
+		return err
+	}
+	if err := s.straddling.Send(ctx, 1+s.rng.IntN(2), s.layout.Spanned...); err != nil {
+		return err
+	}
 	if err := s.open.Begin(history.IntentOpen); err != nil {
 		return err
 	}
 	if err := s.open.Send(ctx, 2+s.rng.IntN(3), s.layout.Spanned...); err != nil {
+		return err
+	}
+	if err := s.straddling.Send(ctx, 1, s.layout.Spanned...); err != nil {
+		return err
+	}
+	if err := s.straddling.End(ctx, true); err != nil {
 		return err
 	}
 	if err := s.idempotent.Send(ctx, 1+s.rng.IntN(3), s.layout.Spanned...); err != nil {
@@ -249,7 +266,7 @@ func (s *sourceTraffic) late(ctx context.Context) error {
 func (s *sourceTraffic) close() {
 	s.stopLive()
 	s.wg.Wait()
-	for _, p := range []*traffic.Producer{s.idempotent, s.second, s.plain, s.ending, s.open, s.live} {
+	for _, p := range []*traffic.Producer{s.idempotent, s.second, s.plain, s.ending, s.straddling, s.open, s.live} {
 		if p != nil {
 			p.Close()
 		}
