@@ -209,12 +209,16 @@ func (r *recovery) tail(s *segment, last bool) (scan bool, err error) {
 		}
 		s.firstTime = sc.b.MaxTimestamp
 	}
-	if !last {
-		return false, nil
-	}
 	from := int64(0)
 	if n := len(s.index); n > 0 {
 		from = int64(s.index[n-1].pos)
+		sc := newScanner(s.r, from, s.size, false)
+		if !sc.next() || sc.b.LastOffset != s.base+int64(s.index[n-1].rel) {
+			return sc.err == nil, sc.err
+		}
+	}
+	if !last {
+		return false, nil
 	}
 	r.logEnd = s.base
 	sc := newScanner(s.r, from, s.size, true)
