@@ -160,3 +160,16 @@ func FuzzDamagedLog(f *testing.F) {
 		}
 	})
 }
+
+// A transaction that began before the one left open and ended after it is cut
+// too. What a reader was shown of it before the stop was right at that time.
+func TestAReadFromBeforeTheCutIsNotHeldAgainstTheView(t *testing.T) {
+	w := newWorld(0)
+	read := func(offset int64, tag string) history.Event {
+		return history.Event{Kind: history.KindRead, Read: &history.Observed{Reader: "early", Cluster: "B", Topic: "t", Isolation: history.ReadCommitted, Offset: offset, Tag: tag}}
+	}
+	w.insertBefore(isPhase(history.StopRequested), read(12, tagAt(w.a, 12)))
+	require.Equal(t, Held, verdicts(t, w)["TXN-2"].Outcome)
+	w.insertBefore(isPhase(history.StopRequested), read(12, tagAt(w.a, 7)))
+	require.Equal(t, Violated, verdicts(t, w)["TXN-2"].Outcome)
+}
