@@ -63,6 +63,13 @@ func (p *fakePartition) restart() {
 	p.session = 0
 }
 
+// stable sets where the first open transaction begins.
+func (p *fakePartition) stable(lso int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lso = lso
+}
+
 func header(raw []byte) psm.Batch {
 	b, err := psm.DecodeHeader(raw)
 	if err != nil {
@@ -447,4 +454,10 @@ func (g *stoppingGate) Pass(ctx context.Context, point, partition string) error 
 		<-ctx.Done()
 	}
 	return context.Cause(ctx)
+}
+
+func (p *fakePartition) tooHigh() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.above
 }
