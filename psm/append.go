@@ -70,6 +70,17 @@ type pending struct {
 	scratch producer
 }
 
+// newOp adds an op, to be filled in whole: it has an old one's content.
+func (p *pending) newOp() *op {
+	n := len(p.ops)
+	if n == cap(p.ops) {
+		p.ops = append(p.ops, op{})
+	} else {
+		p.ops = p.ops[:n+1]
+	}
+	return &p.ops[n]
+}
+
 // Begin begins an append. One that was begun and not committed is discarded.
 func (s *State) Begin(a Append) {
 	p := &s.app
@@ -194,9 +205,9 @@ func (s *State) addData(p *pending, b *Batch) (Duplicate, error) {
 	} else if cur.txnFirst >= 0 {
 		return Duplicate{}, refuse(CodeInvalidTxnState, b, "data outside a transaction while one is open")
 	}
-	p.ops = append(p.ops, op{
-		kind: opData, txn: txn, guarded: txn, epoch: b.ProducerEpoch, slot: slot, lastSeq: lastSeq,
-		pid: b.ProducerID, base: b.BaseOffset, last: b.LastOffset, ts: b.MaxTimestamp,
-	})
+	o := p.newOp()
+	o.kind, o.txn, o.abort, o.guarded = opData, txn, false, txn
+	o.epoch, o.lastSeq, o.slot, o.pid = b.ProducerEpoch, lastSeq, slot, b.ProducerID
+	o.base, o.last, o.ts = b.BaseOffset, b.LastOffset, b.MaxTimestamp
 	return Duplicate{}, nil
 }

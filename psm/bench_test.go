@@ -2,7 +2,6 @@ package psm_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -10,29 +9,30 @@ import (
 )
 
 // producers is a state with n producers that each have written five batches,
-// and the sequence of batches that goes on from there: rounds of one batch of
-// a random producer each. Producer ids count up, as brokers give them out.
+// and goes on with batches of random ones. Producer ids count up, as brokers
+// give them out. ci/psm-oracle/Bench.java does the same with Kafka's class.
 type producers struct {
-	s     *psm.State
-	order []int32
-	seqs  []int32
-	end   int64
-	b     psm.Batch
-	at    int
+	s      *psm.State
+	seqs   []int32
+	end    int64
+	random uint64
+	b      psm.Batch
+	m      *psm.Batch
 }
 
 func newProducers(n int) *producers {
-	r := rand.New(rand.NewPCG(1, uint64(n)))
-	p := &producers{s: psm.New(psm.Config{}), order: make([]int32, 1<<20), seqs: make([]int32, n)}
-	for i := range p.order {
-		p.order[i] = int32(r.IntN(n))
-	}
+	p := &producers{s: psm.New(psm.Config{}), seqs: make([]int32, n), random: 1, m: marker(0, 0, 0, 0, true)}
 	for range 5 {
 		for pid := range n {
 			p.append(int64(pid), false)
 		}
 	}
 	return p
+}
+
+func (p *producers) next() int64 {
+	p.random = p.random*6364136223846793005 + 1442695040888963407
+	return int64((p.random >> 33) % uint64(len(p.seqs)))
 }
 
 func (p *producers) append(pid int64, txn bool) {
@@ -53,10 +53,15 @@ func (p *producers) append(pid int64, txn bool) {
 	p.s.Commit()
 }
 
-func (p *producers) next() int64 {
-	pid := int64(p.order[p.at])
-	p.at = (p.at + 1) & (len(p.order) - 1)
-	return pid
+func (p *producers) commit(pid int64) {
+	p.m.BaseOffset, p.m.LastOffset, p.m.ProducerID = p.end, p.end, pid
+	p.end++
+	p.s.Begin(psm.Append{Origin: psm.Coordinator, TransactionVersion: 1})
+	if _, err := p.s.Add(p.m); err != nil {
+		panic(err)
+	}
+	p.s.Commit()
+	p.s.OnHighWatermark(p.end)
 }
 
 // One idempotent batch of a known producer, validated and applied.
@@ -77,24 +82,17 @@ func BenchmarkAppendTransactional(b *testing.B) {
 	for _, n := range []int{1, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			p := newProducers(n)
-			m := marker(0, 0, 0, 0, true)
 			b.ReportAllocs()
 			i, pid := 0, int64(0)
 			for b.Loop() {
-				if i%5 < 4 {
-					if i%5 == 0 {
-						pid = p.next()
-					}
+				switch i % 5 {
+				case 0:
+					pid = p.next()
+					fallthrough
+				case 1, 2, 3:
 					p.append(pid, true)
-				} else {
-					m.BaseOffset, m.LastOffset, m.ProducerID = p.end, p.end, pid
-					p.end++
-					p.s.Begin(psm.Append{Origin: psm.Coordinator, TransactionVersion: 1})
-					if _, err := p.s.Add(m); err != nil {
-						b.Fatal(err)
-					}
-					p.s.Commit()
-					p.s.OnHighWatermark(p.end)
+				case 4:
+					p.commit(pid)
 				}
 				i++
 			}

@@ -21,9 +21,11 @@ func (s *State) check(p *pending, b *Batch, cur *producer, lastSeq int32) (Dupli
 		if b.BaseSequence < 0 {
 			return Duplicate{}, refuse(CodeInvalidRecord, b, fmt.Sprintf("base sequence %d", b.BaseSequence))
 		}
-		if i := cur.duplicate(b.ProducerEpoch, b.BaseSequence, lastSeq); i >= 0 {
-			at := cur.at[i]
-			return Duplicate{Found: true, BaseOffset: at.last - int64(cur.delta[i]), LastOffset: at.last, Timestamp: at.ts}, nil
+		if cur.mayRepeat(lastSeq) {
+			if i := cur.duplicate(b.ProducerEpoch, b.BaseSequence, lastSeq); i >= 0 {
+				at := cur.at[i]
+				return Duplicate{Found: true, BaseOffset: at.last - int64(cur.delta[i]), LastOffset: at.last, Timestamp: at.ts}, nil
+			}
 		}
 	}
 	if b.ProducerEpoch < cur.epoch {
@@ -91,11 +93,10 @@ func (s *State) addMarker(p *pending, b *Batch) error {
 	if cur.txnFirst >= 0 {
 		p.open--
 	}
-	p.ops = append(p.ops, op{
-		kind: opMarker, abort: b.Control.Type == ControlAbort, guarded: b.Attributes.Transactional(),
-		epoch: b.ProducerEpoch, slot: slot, coordEpoch: coordEpoch,
-		pid: b.ProducerID, base: b.BaseOffset, last: b.BaseOffset, ts: b.Control.Timestamp,
-	})
+	o := p.newOp()
+	o.kind, o.txn, o.abort, o.guarded = opMarker, false, b.Control.Type == ControlAbort, b.Attributes.Transactional()
+	o.epoch, o.coordEpoch, o.slot, o.pid = b.ProducerEpoch, coordEpoch, slot, b.ProducerID
+	o.base, o.last, o.ts = b.BaseOffset, b.BaseOffset, b.Control.Timestamp
 	return nil
 }
 

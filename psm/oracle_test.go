@@ -310,11 +310,15 @@ func (d *differential) appendOf(o psm.Origin, name string, n int) {
 				mode = "b"
 			}
 		}
-		if code := m.clone().add(a, b).code; code != 0 && len(parts) > 0 {
+		refused := m.clone().add(a, b).code != 0
+		if refused && len(parts) > 0 {
 			break
 		}
 		m.add(a, b)
 		parts = append(parts, own+":"+hex.EncodeToString(rawBatch(b)))
+		if refused {
+			break
+		}
 	}
 	d.ask(fmt.Sprintf("A %s %d %d %s %s", name, guard, a.TransactionVersion, mode, strings.Join(parts, " ")))
 }
@@ -348,7 +352,11 @@ func (d *differential) actions() map[string]func(*rapid.T) {
 		},
 		"expire":         func(*rapid.T) { d.ask("X") },
 		"high watermark": func(*rapid.T) { d.ask(fmt.Sprintf("H %d", max(0, d.state.End()-int64(d.g.intn(6))))) },
-		"snapshot":       func(*rapid.T) { d.ask("S") },
+		"snapshot": func(*rapid.T) {
+			if d.state.End() > d.logStart {
+				d.ask("S")
+			}
+		},
 		"damage": func(*rapid.T) {
 			if d.g.intn(4) == 0 {
 				d.ask("D")

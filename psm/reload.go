@@ -15,7 +15,7 @@ type Reload struct {
 	NowMs            int64
 	// Replay gives the batches of the log that end at or above from and
 	// below to, in order, control records decoded ([DecodeBatch]). It
-	// returns each's error as it is.
+	// returns each's error as it is. nil is a log without batches.
 	Replay func(from, to int64, each func(*Batch) error) error
 	// Completed, if set, gets every transaction that ended in what was
 	// replayed: a recovery rebuilds the transaction index from it.
@@ -45,7 +45,7 @@ func (s *State) Reload(st *Snapshots, r Reload) error {
 		return err
 	}
 	n.verifying, n.lastGuard = maps.Clone(s.verifying), s.lastGuard
-	if n.end < r.Target {
+	if n.end < r.Target && r.Replay != nil {
 		err := r.Replay(n.end, r.Target, func(b *Batch) error { return n.replay(b, r) })
 		if err != nil {
 			return fmt.Errorf("reload producer state to %d: %w", r.Target, err)
@@ -76,9 +76,9 @@ func (s *State) newest(st *Snapshots, r Reload) (*State, error) {
 	}
 	for i := len(offsets) - 1; i >= 0; i-- {
 		n := fresh()
-		entries, err := st.Read(offsets[i])
+		content, err := st.read(offsets[i])
 		if err == nil {
-			err = n.load(entries, offsets[i], r.NowMs)
+			err = n.load(content, offsets[i], r.NowMs)
 		}
 		if err == nil {
 			return n, nil

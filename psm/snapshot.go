@@ -82,66 +82,90 @@ func EncodeSnapshot(entries []SnapshotEntry) []byte {
 // DecodeSnapshot reads the content of a snapshot file. Errors wrap [ErrShort]
 // or [ErrCorrupt].
 func DecodeSnapshot(p []byte) ([]SnapshotEntry, error) {
-	be := binary.BigEndian
-	if len(p) < snapshotHeader {
-		return nil, fmt.Errorf("producer snapshot: %w: %d bytes", ErrShort, len(p))
-	}
-	if v := int16(be.Uint16(p)); v != 1 {
-		return nil, fmt.Errorf("producer snapshot: %w: version %d", ErrCorrupt, v)
-	}
-	if want, got := be.Uint32(p[2:]), crc32.Checksum(p[6:], castagnoli); want != got {
-		return nil, fmt.Errorf("producer snapshot: %w: crc %08x, content has %08x", ErrCorrupt, want, got)
-	}
-	n := int32(be.Uint32(p[6:]))
-	p = p[snapshotHeader:]
-	if n < 0 || int64(n)*snapshotEntry != int64(len(p)) {
-		return nil, fmt.Errorf("producer snapshot: %w: %d entries in %d bytes", ErrCorrupt, n, len(p))
+	n, err := checkSnapshot(p)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]SnapshotEntry, n)
 	for i := range out {
-		_ = p[snapshotEntry-1]
-		e := SnapshotEntry{
-			ProducerID:            int64(be.Uint64(p)),
-			Epoch:                 int16(be.Uint16(p[8:])),
-			LastSequence:          int32(be.Uint32(p[10:])),
-			LastOffset:            int64(be.Uint64(p[14:])),
-			OffsetDelta:           int32(be.Uint32(p[22:])),
-			Timestamp:             int64(be.Uint64(p[26:])),
-			CoordinatorEpoch:      int32(be.Uint32(p[34:])),
-			CurrentTxnFirstOffset: int64(be.Uint64(p[38:])),
+		if out[i], err = decodeSnapshotEntry(p, i); err != nil {
+			return nil, err
 		}
-		if e.ProducerID < 0 || e.OffsetDelta < 0 || e.LastOffset < -1 || e.CurrentTxnFirstOffset < -1 {
-			return nil, fmt.Errorf("producer snapshot: %w: entry %d of producer %d, last offset %d, delta %d, transaction at %d",
-				ErrCorrupt, i, e.ProducerID, e.LastOffset, e.OffsetDelta, e.CurrentTxnFirstOffset)
-		}
-		out[i] = e
-		p = p[snapshotEntry:]
 	}
 	return out, nil
 }
 
+// checkSnapshot gives the number of entries of a snapshot that is whole.
+func checkSnapshot(p []byte) (int, error) {
+	be := binary.BigEndian
+	if len(p) < snapshotHeader {
+		return 0, fmt.Errorf("producer snapshot: %w: %d bytes", ErrShort, len(p))
+	}
+	if v := int16(be.Uint16(p)); v != 1 {
+		return 0, fmt.Errorf("producer snapshot: %w: version %d", ErrCorrupt, v)
+	}
+	if want, got := be.Uint32(p[2:]), crc32.Checksum(p[6:], castagnoli); want != got {
+		return 0, fmt.Errorf("producer snapshot: %w: crc %08x, content has %08x", ErrCorrupt, want, got)
+	}
+	n := int32(be.Uint32(p[6:]))
+	if n < 0 || int64(n)*snapshotEntry != int64(len(p)-snapshotHeader) {
+		return 0, fmt.Errorf("producer snapshot: %w: %d entries in %d bytes", ErrCorrupt, n, len(p)-snapshotHeader)
+	}
+	return int(n), nil
+}
+
+// decodeSnapshotEntry reads entry i of snapshot p, which is whole.
+func decodeSnapshotEntry(p []byte, i int) (SnapshotEntry, error) {
+	be := binary.BigEndian
+	p = p[snapshotHeader+i*snapshotEntry:][:snapshotEntry]
+	e := SnapshotEntry{
+		ProducerID:            int64(be.Uint64(p)),
+		Epoch:                 int16(be.Uint16(p[8:])),
+		LastSequence:          int32(be.Uint32(p[10:])),
+		LastOffset:            int64(be.Uint64(p[14:])),
+		OffsetDelta:           int32(be.Uint32(p[22:])),
+		Timestamp:             int64(be.Uint64(p[26:])),
+		CoordinatorEpoch:      int32(be.Uint32(p[34:])),
+		CurrentTxnFirstOffset: int64(be.Uint64(p[38:])),
+	}
+	if e.ProducerID < 0 || e.OffsetDelta < 0 || e.LastOffset < -1 || e.CurrentTxnFirstOffset < -1 {
+		return e, fmt.Errorf("producer snapshot: %w: entry %d of producer %d, last offset %d, delta %d, transaction at %d",
+			ErrCorrupt, i, e.ProducerID, e.LastOffset, e.OffsetDelta, e.CurrentTxnFirstOffset)
+	}
+	return e, nil
+}
+
 // load makes s, which is new, the state that a snapshot at offset end holds.
 // Producers idle for too long are left out.
-func (s *State) load(entries []SnapshotEntry, end, nowMs int64) error {
+func (s *State) load(snapshot []byte, end, nowMs int64) error {
+	n, err := checkSnapshot(snapshot)
+	if err != nil {
+		return err
+	}
 	var open []uint32
-	for i := range entries {
-		e := &entries[i]
-		p := unknown(e.ProducerID)
-		p.epoch, p.coordEpoch, p.lastTs, p.txnFirst = e.Epoch, e.CoordinatorEpoch, e.Timestamp, e.CurrentTxnFirstOffset
-		if s.expired(&p, nowMs) {
-			continue
+	s.table.reserve(n)
+	highest := int64(-1)
+	for i := range n {
+		e, err := decodeSnapshotEntry(snapshot, i)
+		if err != nil {
+			return err
 		}
-		if e.LastOffset >= 0 {
-			p.push(e.Epoch, e.LastSequence, e.OffsetDelta, e.LastOffset, e.Timestamp)
+		if e.CurrentTxnFirstOffset < 0 && nowMs-e.Timestamp >= s.cfg.ExpirationMs {
+			continue
 		}
 		if e.LastOffset >= end || e.CurrentTxnFirstOffset >= end {
 			return fmt.Errorf("producer snapshot at %d: %w: producer %d beyond it", end, ErrCorrupt, e.ProducerID)
 		}
-		if s.table.find(e.ProducerID) != none {
+		if e.ProducerID <= highest && s.table.find(e.ProducerID) != none {
 			return fmt.Errorf("producer snapshot at %d: %w: producer %d twice", end, ErrCorrupt, e.ProducerID)
 		}
+		highest = max(highest, e.ProducerID)
 		at := s.table.insert(e.ProducerID)
-		s.table.at(at).producer = p
+		p := &s.table.at(at).producer
+		p.epoch, p.coordEpoch, p.lastTs, p.txnFirst = e.Epoch, e.CoordinatorEpoch, e.Timestamp, e.CurrentTxnFirstOffset
+		if e.LastOffset >= 0 {
+			p.push(e.Epoch, e.LastSequence, e.OffsetDelta, e.LastOffset, e.Timestamp)
+		}
 		if p.txnFirst >= 0 {
 			open = append(open, at)
 		}

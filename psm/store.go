@@ -164,16 +164,24 @@ func ignoreMissing(err error) error {
 
 // Read gives the entries of the snapshot at offset.
 func (st *Snapshots) Read(offset int64) ([]SnapshotEntry, error) {
+	p, err := st.read(offset)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := DecodeSnapshot(p)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", SnapshotName(offset), err)
+	}
+	return entries, nil
+}
+
+func (st *Snapshots) read(offset int64) ([]byte, error) {
 	name := SnapshotName(offset)
 	p, err := st.dir.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("read producer snapshot %s: %w", name, err)
 	}
-	entries, err := DecodeSnapshot(p)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return entries, nil
+	return p, nil
 }
 
 // Delete deletes the snapshot at offset, if it is there.

@@ -73,6 +73,17 @@ func (t *table) find(pid int64) uint32 {
 	}
 }
 
+// reserve makes the index big enough for n producers, if it is empty.
+func (t *table) reserve(n int) {
+	size := 8
+	for n*5 > size*4 {
+		size *= 2
+	}
+	if len(t.index) == 0 {
+		t.index = make([]uint64, size)
+	}
+}
+
 // insert adds an unknown producer pid, which must not be there.
 func (t *table) insert(pid int64) uint32 {
 	if (t.n+1)*5 > len(t.index)*4 {
