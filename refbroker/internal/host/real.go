@@ -50,4 +50,3 @@ func boltStores(dir string) (RaftStores, error) {
 	}
 	return RaftStores{Log: store, Stable: store, Close: store}, nil
 }
-
