@@ -31,6 +31,9 @@ type Host struct {
 	Crash func()
 }
 
+// RaftStores are what Host.RaftStores opens, for hosts of one's own.
+type RaftStores = host.RaftStores
+
 // RealHost is this process and this machine.
 func RealHost() Host {
 	return Host{

@@ -76,7 +76,8 @@ func (t *topicsOptions) create() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, m := range made.Sorted() {
+				for _, name := range names {
+					m := made[name]
 					if m.Err != nil {
 						return fmt.Errorf("create %s: %w", m.Topic, worded(m.Err, m.ErrMessage))
 					}
@@ -183,7 +184,8 @@ func (t *topicsOptions) delete() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, d := range deleted.Sorted() {
+				for _, name := range names {
+					d := deleted[name]
 					if d.Err != nil {
 						return fmt.Errorf("delete %s: %w", d.Topic, worded(d.Err, d.ErrMessage))
 					}
