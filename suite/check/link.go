@@ -74,6 +74,7 @@ func (j *judge) strikes() []*strike {
 		s.BytesHeld = max(s.BytesHeld, e.Fault.BytesHeld)
 		s.BytesDropped = max(s.BytesDropped, e.Fault.BytesDropped)
 		s.BytesReleased = max(s.BytesReleased, e.Fault.BytesReleased)
+		s.BytesDelayed = max(s.BytesDelayed, e.Fault.BytesDelayed)
 		s.ConnectionsRefused = max(s.ConnectionsRefused, e.Fault.ConnectionsRefused)
 		s.ConnectionsReset = max(s.ConnectionsReset, e.Fault.ConnectionsReset)
 		s.ProcessEvents = max(s.ProcessEvents, e.Fault.ProcessEvents)
