@@ -64,6 +64,14 @@ func (m *Manager) Apply(img *quorum.Image) error {
 			}
 		}
 	}
+	if m.made {
+		// One sync for all the folders that were made.
+		if err := storage.SyncDir(m.fs, m.dir); err != nil {
+			errs = errors.Join(errs, err)
+		} else {
+			m.made = false
+		}
+	}
 	m.mu.Lock()
 	m.known = known
 	m.mu.Unlock()
@@ -171,9 +179,7 @@ func (m *Manager) open(t *quorum.Topic, index int32, q *quorum.Partition, conf t
 	if err != nil {
 		return nil, err
 	}
-	if err := storage.SyncDir(m.fs, m.dir); err != nil {
-		return nil, errors.Join(err, log.Close(false))
-	}
+	m.made = true
 	return &Partition{
 		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal, log: log,
 		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered,

@@ -59,6 +59,8 @@ type Manager struct {
 	closed   bool
 	// seen is what was applied last to each partition. Under applying.
 	seen map[string]applied
+	// made: folders of logs were made since the logs folder was synced.
+	made bool
 
 	// saving is held while the checkpoints are written; saved is what they
 	// have.

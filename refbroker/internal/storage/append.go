@@ -256,16 +256,12 @@ func (l *Log) write(c chunk) error {
 	for i := range c.batches {
 		assigned = l.epochs.assign(c.batches[i].LeaderEpoch, c.batches[i].BaseOffset) || assigned
 	}
-	if assigned {
-		if err := l.epochs.flush(); err != nil {
-			l.epochs.entries = old
-			return err
-		}
+	err := l.epochs.flush()
+	if err == nil {
+		err = l.active().write(c.raw)
 	}
-	err := l.active().write(c.raw)
 	if err != nil && assigned {
-		l.epochs.entries = old
-		err = errors.Join(err, l.epochs.flush())
+		l.epochs.entries, l.epochs.dirty = old, true
 	}
 	return err
 }
@@ -369,7 +365,6 @@ func (l *Log) addSegment(base int64) error {
 		_ = s.closeFiles()
 		return fmt.Errorf("new segment %s is not empty", s.file(suffixLog))
 	}
-	s.dirty = true
 	if err := SyncDir(l.fs, l.dir); err != nil {
 		_ = s.closeFiles()
 		return err

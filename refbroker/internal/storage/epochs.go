@@ -23,6 +23,8 @@ type epochCache struct {
 	fs      afero.Fs
 	name    string
 	entries []EpochStart
+	// dirty: the checkpoint does not have all entries.
+	dirty bool
 }
 
 // loadEpochs reads the checkpoint. ok is false when there is none or it can't
@@ -33,11 +35,9 @@ func loadEpochs(fsys afero.Fs, name string) (c *epochCache, ok bool, err error) 
 	if err != nil {
 		return nil, false, err
 	}
-	if raw == nil {
-		return c, false, nil
-	}
 	entries, perr := ParseEpochCheckpoint(raw)
-	if perr != nil {
+	if raw == nil || perr != nil {
+		c.dirty = true
 		return c, false, nil
 	}
 	c.entries = entries
@@ -116,6 +116,7 @@ func (c *epochCache) assign(epoch int32, offset int64) bool {
 	next := make([]EpochStart, 0, keep+1)
 	next = append(next, c.entries[:keep]...)
 	c.entries = append(next, EpochStart{epoch, offset})
+	c.dirty = true
 	return true
 }
 
@@ -126,6 +127,7 @@ func (c *epochCache) truncate(end int64) bool {
 		return false
 	}
 	c.entries = slices.Clone(c.entries[:keep])
+	c.dirty = true
 	return true
 }
 
@@ -139,11 +141,19 @@ func (c *epochCache) truncateStart(start int64) bool {
 	next := slices.Clone(c.entries[i:])
 	next[0].Offset = start
 	c.entries = next
+	c.dirty = true
 	return true
 }
 
 func (c *epochCache) flush() error {
-	return WriteFileAtomic(c.fs, c.name, formatEpochCheckpoint(c.entries))
+	if !c.dirty {
+		return nil
+	}
+	if err := WriteFileAtomic(c.fs, c.name, formatEpochCheckpoint(c.entries)); err != nil {
+		return err
+	}
+	c.dirty = false
+	return nil
 }
 
 // endOffsetFor answers OffsetForLeaderEpoch (mirror-protocol.md, A.14): the

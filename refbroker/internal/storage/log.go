@@ -220,35 +220,20 @@ func (l *Log) EpochAt(offset int64) int32 {
 }
 
 // AssignEpoch notes that the leader epoch starts at the log's end: what a
-// leader of a partition that is not mirrored does when it is elected.
+// leader of a partition that is not mirrored does when it is elected. It is
+// made durable with the epoch's first batch.
 func (l *Log) AssignEpoch(epoch int32) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
 		return err
 	}
-	return l.assignEpoch(epoch, l.logEnd)
-}
-
-// assignEpoch makes an epoch's start durable. On an error the cache is as
-// before.
-func (l *Log) assignEpoch(epoch int32, offset int64) error {
-	old := l.epochs.entries
-	if !l.epochs.assign(epoch, offset) {
-		return nil
+	if l.epochs.assign(epoch, l.logEnd) {
+		l.pub.Lock()
+		l.epochView = l.epochs.entries
+		l.pub.Unlock()
 	}
-	if err := l.epochs.flush(); err != nil {
-		l.epochs.entries = old
-		return err
-	}
-	l.publishEpochs()
 	return nil
-}
-
-func (l *Log) publishEpochs() {
-	l.pub.Lock()
-	l.epochView = l.epochs.entries
-	l.pub.Unlock()
 }
 
 // Stops returns the stops by which own barriers are known.
@@ -313,6 +298,9 @@ func (l *Log) Flush() error {
 }
 
 func (l *Log) flush() error {
+	if err := l.epochs.flush(); err != nil {
+		return err
+	}
 	if l.stopsDirty {
 		if err := saveStops(l.fs, l.dir, l.stops, l.barriers); err != nil {
 			return err
@@ -332,6 +320,15 @@ func (l *Log) flush() error {
 	return nil
 }
 
+// settleDown leaves all of the log on disk. Of a log that was never written
+// to there is nothing to leave.
+func (l *Log) settleDown() error {
+	if l.logEnd == l.segments[0].base && l.state.Len() == 0 && len(l.stops) == 0 && len(l.barriers) == 0 {
+		return nil
+	}
+	return errors.Join(l.flush(), l.snapshot())
+}
+
 // Close ends the log. A clean close leaves everything on disk, with a
 // producer snapshot at the log's end, so that opening needs no recovery; it
 // returns an error when it could not. Without clean only the files are closed.
@@ -345,7 +342,7 @@ func (l *Log) Close(clean bool) error {
 	if clean {
 		if err = l.broken; err == nil {
 			l.active().noteTime()
-			err = errors.Join(l.flush(), l.snapshot())
+			err = l.settleDown()
 		}
 	}
 	l.pub.Lock()

@@ -68,6 +68,8 @@ type recovery struct {
 	// all: epochs or barriers have to be found in the whole log.
 	all bool
 	cut bool
+	// identified: partition.metadata is there.
+	identified bool
 	// trusted is the newest snapshot: the transaction indexes were synced up
 	// to there. damaged is the first segment whose index is not readable, -1
 	// for none.
@@ -88,11 +90,15 @@ func (r *recovery) run() error {
 	if err := r.openSegments(bases); err != nil {
 		return err
 	}
-	if err := r.settle(); err != nil {
-		return err
-	}
+	r.settle()
 	if err := r.loadProducers(); err != nil {
 		return err
+	}
+	if !r.identified {
+		// Last, so that its sync of the folder is for the segments too.
+		if err := writeTopicID(r.fs, r.dir, r.o.TopicID); err != nil {
+			return err
+		}
 	}
 	if r.rebuildFrom < 0 && !r.cut {
 		r.recovered = r.logEnd
@@ -109,10 +115,8 @@ func (r *recovery) identify() error {
 	if err != nil {
 		return err
 	}
-	if !ok {
-		return writeTopicID(r.fs, r.dir, r.o.TopicID)
-	}
-	if id != r.o.TopicID {
+	r.identified = ok
+	if ok && id != r.o.TopicID {
 		return fmt.Errorf("folder belongs to topic id %s, not %s", FormatTopicID(id), FormatTopicID(r.o.TopicID))
 	}
 	return nil
@@ -176,6 +180,7 @@ func (r *recovery) openSegments(bases []int64) error {
 		}
 		// A scan drops what the lists have from there on: so it goes to the end.
 		scan := r.all || r.rebuildFrom >= 0 || !r.o.Clean && (last || limit > r.o.RecoveryPoint)
+		scan = scan && s.size > 0
 		if !scan {
 			if err := s.loadIndexes(); err != nil {
 				r.cfg.Logger.Warn("indexes are made anew", "segment", s.file(suffixLog), "error", err)
@@ -307,26 +312,17 @@ func (r *recovery) dropAfter(bases []int64) error {
 }
 
 // settle cuts the lists to what the log holds, and sets its marks.
-func (r *recovery) settle() error {
+func (r *recovery) settle() {
 	r.logStart = max(r.segments[0].base, min(r.o.LogStart, r.logEnd))
-	changed := r.epochs.truncate(r.logEnd) || r.rebuildFrom >= 0
-	changed = r.epochs.truncateStart(r.logStart) || changed
-	if changed {
-		if err := r.epochs.flush(); err != nil {
-			return err
-		}
-	}
+	// What is changed here is written with the first flush; until then every
+	// opening changes it the same way.
+	r.epochs.truncate(r.logEnd)
+	r.epochs.truncateStart(r.logStart)
 	n := len(r.barriers)
 	r.barriers = slices.DeleteFunc(r.barriers, func(b Barrier) bool { return b.Offset >= r.logEnd })
-	if r.stopsDirty = r.stopsDirty || len(r.barriers) < n; r.stopsDirty {
-		if err := saveStops(r.fs, r.dir, r.stops, r.barriers); err != nil {
-			return err
-		}
-		r.stopsDirty = false
-	}
+	r.stopsDirty = r.stopsDirty || len(r.barriers) < n
 	r.epochView = r.epochs.entries
 	r.highWater = min(max(r.o.HighWatermark, r.logStart), r.logEnd)
-	return nil
 }
 
 // loadProducers makes the producer state, and the transaction indexes of the

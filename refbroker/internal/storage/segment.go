@@ -84,6 +84,11 @@ func openSegment(fsys afero.Fs, dir string, base int64) (*segment, error) {
 
 // loadIndexes reads the index files; an error means that they can't be used.
 func (s *segment) loadIndexes() error {
+	if s.size == 0 {
+		// Whatever index files there are go with the first flush.
+		s.txnDirty = true
+		return nil
+	}
 	raw, err := afero.ReadFile(s.fs, s.file(suffixIndex))
 	if err != nil {
 		return err
@@ -138,8 +143,8 @@ func (s *segment) note(b *psm.Batch, interval int) {
 		s.index = append(s.index, offsetEntry{uint32(b.LastOffset - s.base), uint32(pos)})
 		s.noteTime()
 		s.sinceIndex = 0
-		s.dirty = true
 	}
+	s.dirty = true
 	s.sinceIndex += b.Size
 	s.size += int64(b.Size)
 }
