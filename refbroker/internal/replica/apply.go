@@ -182,7 +182,7 @@ func (m *Manager) open(t *quorum.Topic, index int32, q *quorum.Partition, conf t
 	m.made = true
 	return &Partition{
 		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal, log: log,
-		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered,
+		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered, save: m.saveMarks,
 		order: lock.New(), role: role{leader: -1, epoch: -1}, fetched: map[int32]int64{},
 	}, nil
 }

@@ -31,6 +31,8 @@ type Partition struct {
 	// lowered writes down that the log was cut, where a checkpoint says that
 	// more of it is on disk.
 	lowered func(*Partition) error
+	// save writes the node's checkpoints down.
+	save func() error
 
 	// order is held over each append, truncation and change of role, so that
 	// what an append was checked against still holds when it is written.

@@ -287,6 +287,33 @@ func TestTimes(t *testing.T) {
 	require.EqualValues(t, -1, offset)
 }
 
+func TestDeleteRecords(t *testing.T) {
+	w := newWorld(t)
+	p := w.topic("t", map[string]string{"segment.bytes": "100"}, node)
+	for seq := range int32(4) {
+		add(t, p, records(1, 0, seq, false, "a"), anyEpoch(ForClient))
+	}
+	start, err := p.DeleteRecords(2)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, start)
+	_, err = p.DeleteRecords(5)
+	require.ErrorIs(t, err, kerr.OffsetOutOfRange)
+	start, err = p.DeleteRecords(-1)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, start)
+	for _, clean := range []bool{true, false} {
+		w.restart(clean)
+		p = w.get("t")
+		require.EqualValues(t, 4, p.Offsets().LogStart)
+		_, err = p.Read(consumer(3))
+		require.ErrorIs(t, err, kerr.OffsetOutOfRange)
+		require.True(t, add(t, p, records(1, 0, 3, false, "a"), anyEpoch(ForClient)).Duplicate, "FA-04")
+	}
+	w.mirrored("t", 1)
+	_, err = p.DeleteRecords(4)
+	require.ErrorIs(t, err, ErrReadOnly, "RO-3")
+}
+
 func TestAppendWaitsForItsTurnWithContext(t *testing.T) {
 	w := newWorld(t)
 	p := w.topic("t", nil, node)

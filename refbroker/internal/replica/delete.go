@@ -1,0 +1,46 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// DeleteRecords raises the log's start to offset, or to the high watermark for
+// -1, and returns the start. Producers stay known (FA-04). A mirrored
+// partition refuses it (RO-3): its log is the source's.
+func (p *Partition) DeleteRecords(offset int64) (int64, error) {
+	p.order.Lock()
+	start, err := p.deleteRecords(offset)
+	p.order.Unlock()
+	if err == nil {
+		p.notify()
+	}
+	return start, err
+}
+
+func (p *Partition) deleteRecords(offset int64) (int64, error) {
+	if p.ReadOnly() {
+		return 0, fmt.Errorf("%s: %w", p.Name(), ErrReadOnly)
+	}
+	if _, err := p.leading(-1); err != nil {
+		return 0, err
+	}
+	high := p.log.Marks().HighWatermark
+	if offset == -1 {
+		offset = high
+	}
+	if offset < 0 || offset > high {
+		return 0, fmt.Errorf("%s: delete records below %d, high watermark %d: %w", p.Name(), offset, high, kerr.OffsetOutOfRange)
+	}
+	start, err := p.log.DeleteRecords(offset)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", p.Name(), storageError(err))
+	}
+	// The log's start is in no segment: without the checkpoint a restart
+	// would bring records back.
+	if err := p.save(); err != nil {
+		return 0, fmt.Errorf("%s: %w", p.Name(), storageError(err))
+	}
+	return start, nil
+}
