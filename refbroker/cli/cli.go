@@ -87,7 +87,7 @@ func Main(ctx context.Context, args []string, h Host) int {
 	if err == nil {
 		return ExitOK
 	}
-	fmt.Fprintf(h.Stderr, "refbroker: %s\n", oneLine(err))
+	_, _ = fmt.Fprintf(h.Stderr, "refbroker: %s\n", oneLine(err)) // nowhere else to say it
 	// What fails before a command runs is how it was called.
 	var usage usageError
 	if errors.As(err, &usage) || !*running {

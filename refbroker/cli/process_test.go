@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,17 +82,18 @@ func TestSignalsAndCrashes(t *testing.T) {
 	var want []string
 	for _, c := range []struct {
 		name  string
-		end   func(t *testing.T, p *process)
+		end   func(p *process) error
 		clean bool
 	}{
-		{"terminated", func(t *testing.T, p *process) { require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM)) }, true},
-		{"killed", func(t *testing.T, p *process) { require.NoError(t, p.cmd.Process.Kill()) }, false},
-		{"interrupted", func(t *testing.T, p *process) { require.NoError(t, p.cmd.Process.Signal(os.Interrupt)) }, true},
-		{"crashed by a hook", func(t *testing.T, _ *process) {
+		{"terminated", func(p *process) error { return p.cmd.Process.Signal(syscall.SIGTERM) }, true},
+		{"killed", func(p *process) error { return p.cmd.Process.Kill() }, false},
+		{"interrupted", func(p *process) error { return p.cmd.Process.Signal(os.Interrupt) }, true},
+		{"crashed by a hook", func(*process) error {
 			h, err := DialHooks(ctx, socket)
-			require.NoError(t, err)
-			require.NoError(t, h.Crash(ctx))
-			require.NoError(t, h.Close())
+			if err != nil {
+				return err
+			}
+			return errors.Join(h.Crash(ctx), h.Close())
 		}, false},
 	} {
 		p := startProcess(t, "--data-dir", data, "--test-hooks", socket)
@@ -113,7 +115,7 @@ func TestSignalsAndCrashes(t *testing.T) {
 		require.Equal(t, want, got)
 		cl.Close()
 
-		c.end(t, p)
+		require.NoError(t, c.end(p))
 		status := p.end(t)
 		if c.clean {
 			require.True(t, status.Exited())

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -81,7 +83,9 @@ func (t *topicsOptions) create() *cobra.Command {
 					if m.Err != nil {
 						return fmt.Errorf("create %s: %w", m.Topic, worded(m.Err, m.ErrMessage))
 					}
-					fmt.Fprintf(cmd.OutOrStdout(), "created %s (%d partitions)\n", m.Topic, m.NumPartitions)
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "created %s (%d partitions)\n", m.Topic, m.NumPartitions); err != nil {
+						return err
+					}
 				}
 				return nil
 			})
@@ -114,8 +118,11 @@ func (t *topicsOptions) list() *cobra.Command {
 					return err
 				}
 				for _, d := range topics.Sorted() {
-					if internal || !d.IsInternal {
-						fmt.Fprintln(cmd.OutOrStdout(), d.Topic)
+					if d.IsInternal && !internal {
+						continue
+					}
+					if _, err := fmt.Fprintln(cmd.OutOrStdout(), d.Topic); err != nil {
+						return err
 					}
 				}
 				return nil
@@ -133,44 +140,53 @@ func (t *topicsOptions) describe() *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return t.with(cmd, func(ctx context.Context, c *kadm.Client) error {
-				topics, err := c.ListTopics(ctx, names...)
-				if err != nil {
-					return err
-				}
-				starts, err := c.ListStartOffsets(ctx, names...)
-				if err != nil {
-					return err
-				}
-				ends, err := c.ListEndOffsets(ctx, names...)
-				if err != nil {
-					return err
-				}
-				stable, err := c.ListCommittedOffsets(ctx, names...)
-				if err != nil {
-					return err
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "TOPIC\tID\tPARTITION\tLEADER\tEPOCH\tREPLICAS\tISR\tSTART\tSTABLE\tEND")
-				for _, d := range topics.Sorted() {
-					if d.Err != nil {
-						return fmt.Errorf("describe %s: %w", d.Topic, d.Err)
-					}
-					for _, i := range slices.Sorted(maps.Keys(d.Partitions)) {
-						p := d.Partitions[i]
-						offset := func(l kadm.ListedOffsets) string {
-							if o, ok := l.Lookup(d.Topic, i); ok && o.Err == nil {
-								return fmt.Sprint(o.Offset)
-							}
-							return "?"
-						}
-						fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%v\t%v\t%s\t%s\t%s\n", d.Topic, d.ID, i, p.Leader, p.LeaderEpoch,
-							p.Replicas, p.ISR, offset(starts), offset(stable), offset(ends))
-					}
-				}
-				return w.Flush()
+				return describeTopics(ctx, cmd.OutOrStdout(), c, names)
 			})
 		},
 	}
+}
+
+// describeTopics prints a line for each partition of the topics.
+func describeTopics(ctx context.Context, out io.Writer, c *kadm.Client, names []string) error {
+	topics, err := c.ListTopics(ctx, names...)
+	if err != nil {
+		return err
+	}
+	lists := []func(context.Context, ...string) (kadm.ListedOffsets, error){
+		c.ListStartOffsets, c.ListCommittedOffsets, c.ListEndOffsets,
+	}
+	var marks []kadm.ListedOffsets
+	for _, list := range lists {
+		l, err := list(ctx, names...)
+		if err != nil {
+			return err
+		}
+		marks = append(marks, l)
+	}
+	text := "TOPIC\tID\tPARTITION\tLEADER\tEPOCH\tREPLICAS\tISR\tSTART\tSTABLE\tEND\n"
+	for _, name := range names {
+		d := topics[name]
+		if d.Err != nil {
+			return fmt.Errorf("describe %s: %w", name, d.Err)
+		}
+		for _, i := range slices.Sorted(maps.Keys(d.Partitions)) {
+			p := d.Partitions[i]
+			text += fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%v\t%v", name, d.ID, i, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR)
+			for _, l := range marks {
+				mark := "?"
+				if o, ok := l.Lookup(name, i); ok && o.Err == nil {
+					mark = strconv.FormatInt(o.Offset, 10)
+				}
+				text += "\t" + mark
+			}
+			text += "\n"
+		}
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(w, text); err != nil {
+		return err
+	}
+	return w.Flush()
 }
 
 func (t *topicsOptions) delete() *cobra.Command {
@@ -189,7 +205,9 @@ func (t *topicsOptions) delete() *cobra.Command {
 					if d.Err != nil {
 						return fmt.Errorf("delete %s: %w", d.Topic, worded(d.Err, d.ErrMessage))
 					}
-					fmt.Fprintf(cmd.OutOrStdout(), "deleted %s\n", d.Topic)
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "deleted %s\n", d.Topic); err != nil {
+						return err
+					}
 				}
 				return nil
 			})
