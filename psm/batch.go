@@ -117,7 +117,7 @@ func decodeHeader(b *Batch, p []byte) error {
 	delta := int32(binary.BigEndian.Uint32(p[23:]))
 	base := int64(binary.BigEndian.Uint64(p))
 	count := int32(binary.BigEndian.Uint32(p[57:]))
-	if length < HeaderSize-sizePrefix || delta < 0 || base < 0 || base > math.MaxInt64-int64(delta)-1 || count < 0 {
+	if length < HeaderSize-sizePrefix || length > math.MaxInt32-sizePrefix || delta < 0 || base < 0 || base > math.MaxInt64-int64(delta)-1 || count < 0 {
 		return fmt.Errorf("record batch at offset %d: %w: length %d, last offset delta %d, record count %d",
 			base, ErrCorrupt, length, delta, count)
 	}

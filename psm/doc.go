@@ -26,10 +26,10 @@
 // Until Commit the state is what it was, so a write that fails leaves no
 // trace. [Origin] says who appends, and so what is checked:
 //
-//	           epochs   sequences, retries   offsets
-//	Client     yes      yes                  assigned by the leader
-//	Coordinator yes     no                   assigned by the leader
-//	Replication no      no                   as they come
+//	               epochs   sequences, retries   offsets
+//	Client         checked  checked              assigned by the leader
+//	Coordinator    checked  -                    assigned by the leader
+//	Replication    -        -                    as they come
 //
 // Of a producer the last five batches are remembered. Sequences go from
 // 2147483647 to 0, also within a batch. A higher epoch begins at sequence 0; a
