@@ -108,6 +108,9 @@ func TestLeaderRefusesBarrierOverAnOpenTransaction(t *testing.T) {
 	_, _, err := try(s, psm.Append{Origin: psm.Coordinator}, marker(1, 1, 0, 0, false), txn(2, 2, 0, -1, 1), barrier(3, 7, "src"))
 	require.Equal(t, psm.CodeInvalidTxnState, psm.Code(err))
 	// …and so may its end.
+	twice := psm.New(psm.Config{})
+	apply(t, twice, psm.Coordinator, txn(0, 1, 0, -1, 1), txn(1, 1, 0, -1, 1), marker(2, 1, 0, 0, true), barrier(3, 7, "src"))
+	require.Zero(t, twice.Len())
 	done := apply(t, s, psm.Coordinator, marker(1, 1, 0, 0, false), barrier(2, 7, "src"))
 	require.Equal(t, []psm.Completed{{ProducerID: 1, FirstOffset: 0, LastOffset: 1, LSO: 2, Aborted: true}}, done)
 	require.Empty(t, s.Producers())
@@ -244,6 +247,7 @@ func TestSetStopsAsksForReload(t *testing.T) {
 	l := newLog(t, psm.Config{})
 	l.append(psm.Replication, data(0, 1, 0, 0, 1), barrier(1, 7, "src"), data(2, 2, 0, 0, 1))
 	require.Equal(t, []int64{1, 2}, ids(l.state))
+	require.NoError(t, l.snapshots.Write(l.state)) // not to be used
 	require.False(t, l.setStops(stop(3, 8)))
 	require.True(t, l.setStops(stop(1, 7)))
 	require.Equal(t, []psm.Stop{stop(1, 7)}, l.state.Stops())

@@ -167,7 +167,7 @@ func TestAgainstModel(t *testing.T) {
 			"coordinator": func(t *rapid.T) {
 				attempt(psm.Append{
 					Origin: psm.Coordinator, TransactionVersion: int8(g.intn(3)), Guard: guards[g.intn(len(guards))],
-				}, 1+g.intn(2), false)
+				}, 1+g.intn(4), false)
 			},
 			"replication": func(t *rapid.T) { attempt(psm.Append{Origin: psm.Replication}, 1+g.intn(6), true) },
 			"verify": func(t *rapid.T) {

@@ -67,7 +67,7 @@ func (s *State) newest(st *Snapshots, r Reload) (*State, error) {
 		n.setEnd(r.LogStart)
 		return n
 	}
-	if err := st.deleteIf(func(o int64) bool { return o > r.Target || o < r.LogStart }); err != nil {
+	if err := st.deleteIf(func(o int64) bool { return o > r.Target || o > s.late || o < r.LogStart }); err != nil {
 		return nil, err
 	}
 	offsets, err := st.Offsets()

@@ -21,6 +21,9 @@ type State struct {
 	stops []Stop
 	// nextStop is the lowest barrier offset of stops at or above end.
 	nextStop int64
+	// late is the lowest barrier offset of stops that came when the state was
+	// past them: snapshots above it were taken without knowing.
+	late int64
 
 	verifying map[int64]verification
 	lastGuard Guard
@@ -31,7 +34,7 @@ type State struct {
 
 // New gives the state of an empty log that begins at offset 0.
 func New(cfg Config) *State {
-	return &State{cfg: cfg.withDefaults(), table: newTable(), nextStop: math.MaxInt64}
+	return &State{cfg: cfg.withDefaults(), table: newTable(), nextStop: math.MaxInt64, late: math.MaxInt64}
 }
 
 // End is the offset after the last batch: the state covers all below.
@@ -42,12 +45,14 @@ func (s *State) Len() int { return s.table.n }
 
 // SetStops gives the partition's stops, any order. It must come before the
 // first append in a new stop's epoch. reload says that the state already went
-// past a stop that it did not know: it must be rebuilt ([State.Reload]).
+// past a stop that it did not know: it must be rebuilt ([State.Reload], which
+// then uses no snapshot from beyond that stop).
 // Use [CutStops] after a truncation.
 func (s *State) SetStops(stops []Stop) (reload bool) {
 	for _, n := range stops {
 		if n.BarrierOffset < s.end && !slices.Contains(s.stops, n) {
 			reload = true
+			s.late = min(s.late, n.BarrierOffset)
 		}
 	}
 	s.stops = slices.Clone(stops)
