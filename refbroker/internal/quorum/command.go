@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // A Command is one change of the metadata. Commands are small structs whose
@@ -65,17 +66,25 @@ func Decode(raw []byte) (Command, error) {
 	return nil, fmt.Errorf("%w: %q version %d", ErrUnknownCommand, e.Type, e.Version)
 }
 
-// kind is how one type of command is read back.
+// kind is how one type of command, and its result, is read back.
 type kind struct {
 	name    string
 	version int
 	decode  func([]byte) (Command, error)
+	// result is the type of apply's result; nil for none.
+	result reflect.Type
+}
+
+// giving is the kind of a command whose results are like sample.
+func (k kind) giving(sample any) kind {
+	k.result = reflect.TypeOf(sample)
+	return k
 }
 
 // kindOf makes the kind of a command's zero value.
 func kindOf[C Command](zero C) kind {
 	name, version := zero.Kind()
-	return kind{name, version, func(raw []byte) (Command, error) {
+	return kind{name: name, version: version, decode: func(raw []byte) (Command, error) {
 		var c C
 		if err := json.Unmarshal(raw, &c); err != nil {
 			return nil, err
@@ -84,14 +93,25 @@ func kindOf[C Command](zero C) kind {
 	}}
 }
 
+// resultOf is the type of a command's result; nil for none.
+func resultOf(c Command) reflect.Type {
+	name, _ := c.Kind()
+	for _, k := range kinds() {
+		if k.name == name {
+			return k.result
+		}
+	}
+	return nil
+}
+
 // kinds lists all commands, one family a file.
 func kinds() []kind {
 	return append([]kind{
 		kindOf(RegisterBroker{}),
-		kindOf(AllocateProducerIDs{}),
-		kindOf(CreateTopic{}),
+		kindOf(AllocateProducerIDs{}).giving(ProducerIDBlock{}),
+		kindOf(CreateTopic{}).giving((*Topic)(nil)),
 		kindOf(DeleteTopic{}),
-		kindOf(AlterPartition{}),
+		kindOf(AlterPartition{}).giving((*Partition)(nil)),
 		kindOf(RaiseLeaderEpoch{}),
 	}, mirrorKinds()...)
 }

@@ -15,3 +15,11 @@ var (
 	ErrMirrorTopicNotStopped   = &kerr.Error{Message: "MIRROR_TOPIC_NOT_STOPPED", Code: 146, Description: "The mirroring of the topic is being stopped and has not ended."}
 	ErrMirrorNotEmpty          = &kerr.Error{Message: "CLUSTER_MIRROR_NOT_EMPTY", Code: 143, Description: "The cluster mirror has topics that are not stopped."}
 )
+
+// mirrorErrors lists them, for errors that come from another node.
+func mirrorErrors() []*kerr.Error {
+	return []*kerr.Error{
+		ErrReadOnlyTopic, ErrMirrorExists, ErrNoMirror, ErrTopicInMirror, ErrTopicNotInMirror,
+		ErrMirrorTopicBeingStopped, ErrMirrorTopicNotStopped, ErrMirrorNotEmpty,
+	}
+}

@@ -16,10 +16,10 @@ func mirrorKinds() []kind {
 		kindOf(CreateMirror{}),
 		kindOf(DeleteMirror{}),
 		kindOf(SetMirrorTopics{}),
-		kindOf(SetMirrorState{}),
-		kindOf(AlignMirror{}),
-		kindOf(CutForStop{}),
-		kindOf(FinishStop{}),
+		kindOf(SetMirrorState{}).giving((*Partition)(nil)),
+		kindOf(AlignMirror{}).giving((*Partition)(nil)),
+		kindOf(CutForStop{}).giving((*Partition)(nil)),
+		kindOf(FinishStop{}).giving((*Partition)(nil)),
 	}
 }
 

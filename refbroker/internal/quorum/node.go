@@ -39,6 +39,10 @@ type Node struct {
 	stream    *stream
 	stores    host.RaftStores
 	fsm       *machine
+	// voters are the addresses of all voters.
+	voters map[int32]string
+	// started is closed once raft is there.
+	started chan struct{}
 }
 
 // Open starts the member. It does not wait for a leader; see [Node.WaitReady].
@@ -50,7 +54,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, stores: stores, fsm: newMachine(cfg.ClusterID, cfg.Log)}
+	n := &Node{cfg: cfg, stores: stores, fsm: newMachine(cfg.ClusterID, cfg.Log), started: make(chan struct{})}
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.closeStores())
 	}
@@ -63,7 +67,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for the metadata quorum: %w", err)
 	}
-	n.stream = newStream(listener, n.cfg.Host.Dial)
+	n.stream = newStream(listener, n.cfg.Host.Dial, n.serveForwarded)
 	snapshots, err := newSnapshotStore(n.cfg.Host.FS, filepath.Join(n.cfg.Dir, "snapshots"))
 	if err != nil {
 		return errors.Join(err, n.stream.Close())
@@ -72,6 +76,7 @@ func (n *Node) start(ctx context.Context) error {
 	if len(voters) == 0 {
 		voters = map[int32]string{n.cfg.NodeID: listener.Addr().String()}
 	}
+	n.voters = voters
 	conf := raftConfig(n.cfg.NodeID, len(voters), logger)
 	n.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: addressBook(voters),
@@ -87,6 +92,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("start the metadata quorum in %s: %w", n.cfg.Dir, err), n.closeTransport())
 	}
+	close(n.started)
 	return nil
 }
 
@@ -188,29 +194,86 @@ func (n *Node) Leader() int32 {
 	return int32(v)
 }
 
-// Apply proposes a command and waits until it is committed and applied here,
-// so that Image shows it. It returns the command's result, or the error with
-// which the command was refused. NOT_CONTROLLER means that this node does not
-// lead the quorum; after any other error of the quorum's own, or the end of
-// ctx, the command may or may not take effect.
+// Apply proposes a command, by way of the quorum's leader, and waits until it
+// is committed and applied here, so that Image shows it. It returns the
+// command's result, or the error with which the command was refused.
+// NOT_CONTROLLER means that no leader was found; after any other error that is
+// not a refusal, or the end of ctx, the command may or may not take effect.
 func (n *Node) Apply(ctx context.Context, c Command) (any, error) {
 	raw, err := Encode(c)
 	if err != nil {
 		return nil, err
 	}
 	name, _ := c.Kind()
+	result, err := n.applyAnywhere(ctx, raw, c)
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused):
+		return nil, refused.error
+	case err != nil:
+		return nil, fmt.Errorf("metadata command %s: %w", name, err)
+	}
+	return result, nil
+}
+
+// refusedError is the refusal of a command by the state machine.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+// electionWait is how long Apply looks for a leader, and the pause between
+// looks.
+const (
+	electionWait  = 10 * time.Second
+	electionPause = 20 * time.Millisecond
+)
+
+// applyAnywhere applies a command where the leader is. It tries again as long
+// as it knows that nobody has taken the command.
+func (n *Node) applyAnywhere(ctx context.Context, raw []byte, c Command) (any, error) {
+	deadline := time.Now().Add(electionWait)
+	for {
+		var result any
+		var err error
+		if leader := n.Leader(); leader < 0 {
+			err = fmt.Errorf("no leader is known: %w", kerr.NotController)
+		} else if leader != n.cfg.NodeID {
+			result, err = n.forward(ctx, leader, raw, resultOf(c))
+		} else {
+			var o outcome
+			if o, _, err = n.applyHere(ctx, raw); err == nil {
+				result = o.result
+				if o.err != nil {
+					err = &refusedError{o.err}
+				}
+			}
+		}
+		if !errors.Is(err, kerr.NotController) || time.Now().After(deadline) {
+			return result, err
+		}
+		select {
+		case <-time.After(electionPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// applyHere proposes an encoded command as the leader. The error is the
+// quorum's; NOT_CONTROLLER when the command was not taken.
+func (n *Node) applyHere(ctx context.Context, raw []byte) (outcome, uint64, error) {
 	future := n.raft.Apply(raw, 0)
 	if err := waitFuture(ctx, future); err != nil {
-		if leadershipError(err) {
-			return nil, fmt.Errorf("metadata command %s: %w: %w", name, err, kerr.NotController)
+		if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+			err = fmt.Errorf("%w: %w", err, kerr.NotController)
 		}
-		return nil, fmt.Errorf("metadata command %s: %w", name, err)
+		return outcome{}, 0, err
 	}
 	o, ok := future.Response().(outcome)
 	if !ok {
-		return nil, fmt.Errorf("metadata command %s: unexpected response %T", name, future.Response())
+		return outcome{}, 0, fmt.Errorf("unexpected response %T", future.Response())
 	}
-	return o.result, o.err
+	return o, future.Index(), nil
 }
 
 func leadershipError(err error) bool {

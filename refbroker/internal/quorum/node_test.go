@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"path/filepath"
 	"sync"
@@ -198,12 +197,21 @@ func TestThreeVotersAgreeAndOutliveTheirLeader(t *testing.T) {
 		proposed[any](t, nodes[first], registered(id))
 	}
 	agree(nodes[first].Image())
+	// Any node takes commands: results and refusals come from the leader.
+	var block int64
 	for id, n := range nodes {
-		if id != first {
-			_, err := n.Apply(within(t), registered(id))
-			require.ErrorIs(t, err, kerr.NotController)
-		}
+		require.Equal(t, ProducerIDBlock{block, 1000}, proposed[ProducerIDBlock](t, n, AllocateProducerIDs{Broker: id}))
+		require.Equal(t, block+1000, n.Image().NextProducerID, "node %d sees what it did", id)
+		block += 1000
+		made := proposed[*Topic](t, n, CreateTopic{Name: fmt.Sprint("t", id), ID: [16]byte{byte(id), 7}, Assignment: [][]int32{{id}}})
+		require.Equal(t, n.Image().Topics[made.Name], made)
+		_, err := n.Apply(within(t), CreateTopic{Name: "a b", ID: [16]byte{9}, Assignment: [][]int32{{id}}})
+		require.ErrorIs(t, err, kerr.InvalidTopicException)
+		require.ErrorContains(t, err, `topic name "a b"`)
+		_, err = n.Apply(within(t), DeleteMirror{Name: "m"})
+		require.ErrorIs(t, err, ErrNoMirror)
 	}
+	agree(nodes[first].Image())
 	require.NoError(t, nodes[first].Close())
 	delete(nodes, first)
 	second := leader()
@@ -211,5 +219,33 @@ func TestThreeVotersAgreeAndOutliveTheirLeader(t *testing.T) {
 	proposed[*Topic](t, nodes[second], CreateTopic{Name: "t", ID: [16]byte{1}, Assignment: [][]int32{{2, 0, 1}}})
 	open(first)
 	agree(nodes[second].Image())
-	require.Len(t, maps.Clone(nodes[first].Image().Topics), 1)
+	require.Len(t, nodes[first].Image().Topics, 4)
+}
+
+func TestGarbageAtTheQuorumsPortHarmsNobody(t *testing.T) {
+	n := alone(t, t.TempDir())
+	for name, bytes := range map[string]string{
+		"nothing":                   "",
+		"http":                      "GET / HTTP/1.1\r\n\r\n",
+		"forwarded length too high": "\xf5\xff\xff\xff\xff",
+		"forwarded and cut":         "\xf5\x00\x00\x00\x09{}",
+		"forwarded garbage":         "\xf5\x00\x00\x00\x02{}",
+	} {
+		c, err := net.Dial("tcp", n.stream.Addr().String())
+		require.NoError(t, err)
+		_, err = c.Write([]byte(bytes))
+		require.NoError(t, err)
+		tcp, ok := c.(*net.TCPConn)
+		require.True(t, ok)
+		_ = tcp.CloseWrite() // it may be closed already
+		require.NoError(t, c.SetDeadline(time.Now().Add(10*time.Second)))
+		answer, _ := io.ReadAll(c) // it ends: that is what matters
+		if name == "forwarded garbage" {
+			require.Contains(t, string(answer), ErrUnknownCommand.Error())
+		}
+		require.NoError(t, c.Close())
+		proposed[any](t, n, registered(1))
+	}
+	require.NoError(t, n.Err())
+	require.NoError(t, n.Close())
 }

@@ -3,7 +3,9 @@ package quorum
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -31,27 +33,106 @@ func sortedIDs[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.
 
 // stream is raft's way to the network: the host's listener and dialer. It
 // knows every connection, so that Close ends them all: raft's transport
-// forgets some.
+// forgets some. Connections that bring forwarded commands are told from raft's
+// by their first byte.
 type stream struct {
-	net.Listener
-	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	listener net.Listener
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	// forwarded serves a connection that brings a command.
+	forwarded func(ctx context.Context, c net.Conn)
+	accepted  chan net.Conn
 
-	mu     sync.Mutex
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu     sync.Mutex // never held while waiting
 	conns  map[*trackedConn]struct{}
 	closed bool
 }
 
-func newStream(l net.Listener, dial func(context.Context, string, string) (net.Conn, error)) *stream {
-	return &stream{Listener: l, dial: dial, conns: map[*trackedConn]struct{}{}}
+func newStream(l net.Listener, dial func(context.Context, string, string) (net.Conn, error), forwarded func(context.Context, net.Conn)) *stream {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &stream{
+		listener: l, dial: dial, forwarded: forwarded, accepted: make(chan net.Conn), ctx: ctx, cancel: cancel,
+		conns: map[*trackedConn]struct{}{},
+	}
+	s.work.Go(s.accept)
+	return s
 }
 
-// Accept waits for a connection of another voter.
+// Addr is where the listener listens.
+func (s *stream) Addr() net.Addr { return s.listener.Addr() }
+
+// Accept waits for a raft connection of another voter.
 func (s *stream) Accept() (net.Conn, error) {
-	c, err := s.Listener.Accept()
-	if err != nil {
-		return nil, err
+	select {
+	case c := <-s.accepted:
+		return c, nil
+	case <-s.ctx.Done():
+		return nil, net.ErrClosed
 	}
-	return s.track(c)
+}
+
+// accept takes connections until Close.
+func (s *stream) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			if s.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			select {
+			case <-time.After(50 * time.Millisecond): // out of descriptors, say
+				continue
+			case <-s.ctx.Done():
+				return
+			}
+		}
+		if t, err := s.track(c); err == nil {
+			s.work.Go(func() { s.sort(t) })
+		}
+	}
+}
+
+// firstByteWait bounds how long a connection may keep silent at first.
+const firstByteWait = 10 * time.Second
+
+// sort reads a connection's first byte and gives it to whom it is for.
+func (s *stream) sort(c net.Conn) {
+	var first [1]byte
+	_ = c.SetReadDeadline(time.Now().Add(firstByteWait))
+	if _, err := io.ReadFull(c, first[:]); err != nil {
+		_ = c.Close()
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	if first[0] == forwardMark {
+		s.forwarded(s.ctx, c)
+		_ = c.Close()
+		return
+	}
+	select {
+	case s.accepted <- &pushedBack{Conn: c, first: first[:]}:
+	case <-s.ctx.Done():
+		_ = c.Close()
+	}
+}
+
+// pushedBack is a connection whose first byte was read already.
+type pushedBack struct {
+	net.Conn
+	first []byte
+}
+
+// Read reads the first byte again, and then the rest.
+func (p *pushedBack) Read(b []byte) (int, error) {
+	if len(p.first) > 0 && len(b) > 0 {
+		n := copy(b, p.first)
+		p.first = p.first[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
 }
 
 // Dial connects to another voter.
@@ -80,8 +161,11 @@ func (s *stream) track(c net.Conn) (net.Conn, error) {
 	return t, nil
 }
 
-// Close ends the listener and every connection.
+// Close ends the listener and every connection, and waits for what served
+// them. Raft's transport closes its stream too; the second time is no error.
 func (s *stream) Close() error {
+	s.cancel()
+	_ = s.listener.Close()
 	s.mu.Lock()
 	s.closed = true
 	conns := s.conns
@@ -90,8 +174,7 @@ func (s *stream) Close() error {
 	for c := range conns {
 		_ = c.Conn.Close()
 	}
-	// The transport closes the listener too; the second time is no error.
-	_ = s.Listener.Close()
+	s.work.Wait()
 	return nil
 }
 

@@ -1,0 +1,74 @@
+package broker
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"watershed.example/refbroker/internal/host"
+)
+
+// Three nodes in one process are one cluster, beside another cluster of one.
+func TestThreeNodesAreOneCluster(t *testing.T) {
+	other := startNode(t)
+	voters := map[int32]string{}
+	for id := range int32(3) {
+		// A port that was free a moment ago; raft needs all addresses at once.
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		voters[id] = l.Addr().String()
+		require.NoError(t, l.Close())
+	}
+	nodes := make([]*testNode, 3)
+	var starting sync.WaitGroup
+	for id := range nodes {
+		nodes[id] = &testNode{t: t, cfg: Config{
+			Host: host.Real(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", id), DataDir: t.TempDir(),
+			NodeID: int32(id), ClusterID: "three", Listeners: []Listener{{Name: "client", Listen: "127.0.0.1:0"}},
+			RaftListen: voters[int32(id)], Voters: voters,
+		}}
+		starting.Go(func() {
+			n, err := Start(nodes[id].ctx(), nodes[id].cfg)
+			if err != nil {
+				t.Errorf("node %d: %v", id, err)
+				return
+			}
+			nodes[id].Node = n
+		})
+	}
+	starting.Wait()
+	defer func() {
+		for _, n := range nodes {
+			if n.Node != nil {
+				require.NoError(t, n.Close())
+			}
+		}
+	}()
+	require.False(t, t.Failed())
+
+	for i, n := range nodes {
+		topic := fmt.Sprint("made-by-", i)
+		n.topic(topic, 3)
+		cl := n.client()
+		for p := range int32(3) {
+			r := &kgo.Record{Topic: topic, Partition: p, Value: []byte("v")}
+			require.NoError(t, cl.ProduceSync(n.ctx(), r).FirstErr())
+		}
+		seen, err := kadm.NewClient(cl).Metadata(n.ctx(), topic)
+		require.NoError(t, err)
+		require.Equal(t, "three", seen.Cluster)
+		require.Equal(t, []int32{0, 1, 2}, seen.Brokers.NodeIDs())
+		leaders := map[int32]bool{}
+		for _, p := range seen.Topics[topic].Partitions {
+			leaders[p.Leader] = true
+		}
+		require.Len(t, leaders, 3, "leaders go round the nodes")
+	}
+	require.Empty(t, other.Env().Quorum.Image().Topics)
+}
