@@ -127,7 +127,6 @@ var badRuns = []struct {
 	{id: "RO-4", name: "read-only again", anomaly: RefusedWrite, offset: -1, spoil: func(_ *testing.T, w *world) {
 		s := spec{pid: -1, tags: []history.Tag{w.tag("B", "probe-plain", history.NoTxn, history.IntentNone)}}
 		w.send(s, history.Plain, -1, "", history.Result{Outcome: history.Refused, Code: 134, Message: "read only"})
-		w.events[len(w.events)-2].At = int64(5 * time.Second)
 	}},
 	{id: "RO-5", name: "acknowledged below the barrier", anomaly: EarlyWrite, offset: 10, spoil: func(t *testing.T, w *world) {
 		late := false
@@ -418,14 +417,36 @@ func TestAMovingLeaderIsNoRefusal(t *testing.T) {
 	require.Contains(t, v.Reason, "no idempotent write")
 }
 
-// STOPPED takes a moment from the broker that says so to the leader.
-func TestARefusalRightAfterStoppedMaySpreadStill(t *testing.T) {
+// A refusal is held against STOPPED from the moment that it was seen; one whose
+// request began before that may have been on its way.
+func TestARefusalCountsFromTheMomentThatStoppedWasSeen(t *testing.T) {
+	stopped := func(e *history.Event) bool {
+		return e.Mirror != nil && e.Mirror.State == "STOPPED" && e.Mirror.Topic == "t"
+	}
+	refusal := func(w *world) (began, refused history.Event) {
+		s := spec{pid: -1, tags: []history.Tag{w.tag("B", "probe-plain", history.NoTxn, history.IntentNone)}}
+		w.send(s, history.Plain, -1, "", history.Result{Outcome: history.Refused, Code: 134, Message: "read only"})
+		n := len(w.events) - 2
+		began, refused = w.events[n], w.events[n+1]
+		w.events = w.events[:n]
+		return began, refused
+	}
+	after := func(w *world, added ...history.Event) {
+		i := slices.IndexFunc(w.events, func(e history.Event) bool { return stopped(&e) })
+		require.GreaterOrEqual(t, i, 0)
+		w.events = slices.Insert(w.events, i+1, added...)
+	}
+
 	w := newWorld(0)
-	s := spec{pid: -1, tags: []history.Tag{w.tag("B", "probe-plain", history.NoTxn, history.IntentNone)}}
-	w.send(s, history.Plain, -1, "", history.Result{Outcome: history.Refused, Code: 134, Message: "read only"})
-	moved := slices.Clone(w.events[len(w.events)-2:])
-	w.events = w.events[:len(w.events)-2]
-	w.insertBefore(isPhase(history.TrafficAfter), moved...)
+	began, refused := refusal(w)
+	after(w, began, refused)
 	v := verdicts(t, w)["RO-4"]
+	require.Equal(t, Violated, v.Outcome, v.Reason)
+
+	w = newWorld(0)
+	began, refused = refusal(w)
+	after(w, refused)
+	w.insertBefore(stopped, began)
+	v = verdicts(t, w)["RO-4"]
 	require.Equal(t, Held, v.Outcome, v.Reason)
 }

@@ -57,7 +57,6 @@ func (p *part) place() string { return history.Place(p.topic, p.index) }
 type operation struct {
 	sent         *history.Produce
 	began, ended int64 // event numbers; ended is never without an answer
-	beganAt      int64 // nanoseconds since 1970
 	result       history.Result
 	offset       int64
 }
@@ -112,13 +111,13 @@ func (j *judge) event(e *history.Event) {
 			}
 		}
 	case history.KindProduceBegin:
-		o := &operation{sent: e.Produce, began: e.Seq, beganAt: e.At, ended: never, offset: -1, result: history.Result{Outcome: history.Unknown}}
+		o := &operation{sent: e.Produce, began: e.Seq, ended: never, offset: -1, result: history.Result{Outcome: history.Unknown}}
 		j.ops[e.Op] = o
 		j.order = append(j.order, o)
 	case history.KindProduceAck:
 		o := j.ops[e.Op]
 		if o == nil { // an answer without its begin event: take it for both
-			o = &operation{sent: e.Produce, began: e.Seq, beganAt: e.At}
+			o = &operation{sent: e.Produce, began: e.Seq}
 			j.ops[e.Op] = o
 			j.order = append(j.order, o)
 		}

@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"watershed.example/suite/history"
 )
@@ -89,17 +88,12 @@ func (j *judge) addRefusal(r *ruling, a *history.AddPartitions, seq int64, refus
 // readOnly is the code of READ_ONLY_TOPIC in KIP-1279's development build.
 const readOnly = 134
 
-// spread is the time that STOPPED may take from the broker that says so to the
-// partition's leader. A write that is refused meanwhile has to succeed later.
-const spread = time.Second
-
 // ro4 holds that a stopped partition is writable for the very client that was
 // refused before, without a restart of a broker.
 func (j *judge) ro4(r *ruling) {
 	j.needStop(r)
 	again := 0
 	for _, p := range j.parts() {
-		stoppedAt := j.timeOf(p.stopped)
 		refused := map[string]bool{}
 		codes := map[int16]bool{readOnly: true}
 		accepted := map[string]bool{}
@@ -119,7 +113,7 @@ func (j *judge) ro4(r *ruling) {
 				}
 			case o.result.Outcome == history.OK:
 				accepted[w] = true
-			case o.result.Outcome == history.Refused && codes[o.result.Code] && time.Duration(o.beganAt-stoppedAt) > spread:
+			case o.result.Outcome == history.Refused && codes[o.result.Code]:
 				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the %s write of %s accepted: the partition is STOPPED", o.sent.Mode, who(o.sent.Tag)), answer(o.result)))
 			case o.result.Outcome == history.Refused:
 				tried[w] = o
@@ -135,14 +129,6 @@ func (j *judge) ro4(r *ruling) {
 	}
 	r.need(again > 0, "no client that was refused while mirroring was accepted later, without a restart between")
 	r.saw("%d clients refused while mirroring were accepted later", again)
-}
-
-// timeOf is the time of an event, by its number; 0 where there is no such event.
-func (j *judge) timeOf(seq int64) int64 {
-	if seq < 1 || seq > int64(len(j.ev.Events)) {
-		return 0
-	}
-	return j.ev.Events[seq-1].At
 }
 
 // restarted says whether a broker of the destination started after the stop's request.

@@ -14,7 +14,9 @@ import (
 
 // DescribeClusterMirrors (key 99), version 0. Offsets are those of the leader:
 // of partitions that another node leads this one knows the quorum's word only.
-// Last mirror epoch lookups are answered from the quorum.
+// Last mirror epoch lookups are answered from the quorum. STOPPED is said of a
+// partition of this node's only once its log takes writes (RO-4): the quorum's
+// record comes a moment earlier.
 func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
 	return wire.Of("DescribeClusterMirrors", 0, 0, func(_ context.Context, _ *wire.Request, r *mirrorrpc.DescribeClusterMirrorsRequest) (wire.Response, error) {
 		resp := &mirrorrpc.DescribeClusterMirrorsResponse{}
@@ -81,6 +83,9 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 		d.ErrorMessage = &problem
 	}
 	if part, err := e.Replicas.Partition(t.Name, index); err == nil && p.Leader == e.NodeID {
+		if p.Mirror.State == quorum.Stopped && part.ReadOnly() {
+			d.StateValue, d.Phase = quorum.Stopping.String(), mirror.StepStopped
+		}
 		o := part.Offsets()
 		d.DestinationOffset, d.LastStableOffset, d.HighWatermark = o.LogEnd, o.LastStable, o.HighWatermark
 		d.NonStable = o.LogEnd - o.LastStable

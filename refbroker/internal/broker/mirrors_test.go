@@ -15,6 +15,7 @@ import (
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/gate"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/mirror"
@@ -221,6 +222,47 @@ func TestFailOver(t *testing.T) {
 	b.start()
 	send(t, b.client(), "after a restart")
 	b.requireFailedOver(below, lso)
+}
+
+// lateReplicas are replicas whose partitions have not taken on yet what the
+// quorum says of them, as long as late is set.
+type lateReplicas struct {
+	env.Replicas
+	late bool
+}
+
+type latePartition struct{ replica.API }
+
+func (latePartition) ReadOnly() bool { return true }
+
+func (r *lateReplicas) Partition(topic string, index int32) (replica.API, error) {
+	p, err := r.Replicas.Partition(topic, index)
+	if err == nil && r.late {
+		p = latePartition{p}
+	}
+	return p, err
+}
+
+func TestStoppedIsSaidOnceTheLogTakesWrites(t *testing.T) {
+	a, _ := sourceWithTraffic(t)
+	b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")
+	c := b.mirrorFrom(a)
+	require.NoError(t, c.Stop(t.Context(), "m", "t"))
+	p := awaitMirror(t, c, "STOPPED")
+	require.Empty(t, p.Phase)
+	require.False(t, b.part().ReadOnly())
+
+	e := *b.Env()
+	replicas := &lateReplicas{Replicas: e.Replicas, late: true}
+	e.Replicas = replicas
+	img := e.Quorum.Image()
+	d := describeMirrorTopic(&e, mirror.New(&e), img, img.Topics["t"]).Partitions[0]
+	require.Equal(t, "STOPPING", d.StateValue)
+	require.Equal(t, mirror.StepStopped, d.Phase)
+	replicas.late = false
+	d = describeMirrorTopic(&e, mirror.New(&e), img, img.Topics["t"]).Partitions[0]
+	require.Equal(t, "STOPPED", d.StateValue)
+	require.Empty(t, d.Phase)
 }
 
 // crashGate kills the node at a point, as far as that goes within a process.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/spf13/afero"
 
@@ -55,15 +56,20 @@ func (m *Manager) Apply(img *quorum.Image) error {
 			errs = errors.Join(errs, m.remove(k, p))
 		}
 	}
+	var changes []*change
 	for _, t := range img.Topics {
 		for i, p := range t.Partitions {
 			if slices.Contains(p.Replicas, m.cfg.NodeID) {
-				if err := m.applyOne(t, int32(i), p); err != nil {
+				c, err := m.prepareOne(t, int32(i), p)
+				if err != nil {
 					errs = errors.Join(errs, fmt.Errorf("%s: %w", partitionName(t.Name, int32(i)), err))
+				} else if c != nil {
+					changes = append(changes, c)
 				}
 			}
 		}
 	}
+	errs = errors.Join(errs, m.applyAll(changes))
 	if m.made {
 		// One sync for all the folders that were made.
 		if err := storage.SyncDir(m.fs, m.dir); err != nil {
@@ -78,36 +84,71 @@ func (m *Manager) Apply(img *quorum.Image) error {
 	return errs
 }
 
-func (m *Manager) applyOne(t *quorum.Topic, index int32, q *quorum.Partition) error {
+// change is what an image changes in one partition.
+type change struct {
+	to   applied
+	part *Partition
+	made bool // the partition was opened for it
+	role role
+	err  error
+}
+
+// prepareOne says what q changes in a partition, nil for nothing. It opens or
+// makes the log of one that is new.
+func (m *Manager) prepareOne(t *quorum.Topic, index int32, q *quorum.Partition) (*change, error) {
 	name := partitionName(t.Name, index)
 	p, ok := m.Get(t.Name, index)
 	if ok && m.seen[name] == (applied{t, q}) {
-		return nil
+		return nil, nil
 	}
 	conf, err := parseTopicConfigs(t.Configs, m.cfg.TopicDefaults)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !ok {
 		if p, err = m.open(t, index, q, conf); err != nil {
-			return err
+			return nil, err
 		}
 	} else if old := m.seen[name].topic; old != t {
 		p.log.Reconfigure(m.logConfig(t, conf))
 	}
-	if err := p.assume(roleOf(t, q, conf), q.Mirror.Stops); err != nil {
-		if !ok {
-			err = errors.Join(err, p.close(false))
+	return &change{to: applied{t, q}, part: p, made: !ok, role: roleOf(t, q, conf)}, nil
+}
+
+// applyTogether is how many partitions take on a new role at a time.
+const applyTogether = 16
+
+// applyAll gives partitions their roles, several at a time: one that syncs its
+// stops, or is being cut, does not keep another from becoming writable (RO-4).
+func (m *Manager) applyAll(changes []*change) error {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, applyTogether)
+	for _, c := range changes {
+		slots <- struct{}{}
+		all.Go(func() {
+			c.err = c.part.assume(c.role, c.to.partition.Mirror.Stops)
+			<-slots
+		})
+	}
+	all.Wait()
+	var errs error
+	for _, c := range changes {
+		p := c.part
+		if c.err != nil {
+			if c.made {
+				c.err = errors.Join(c.err, p.close(false))
+			}
+			errs = errors.Join(errs, fmt.Errorf("%s: %w", p.Name(), c.err))
+			continue
 		}
-		return err
+		m.seen[p.Name()] = c.to
+		if c.made {
+			m.mu.Lock()
+			m.parts[key{p.topic, p.index}] = p
+			m.mu.Unlock()
+		}
 	}
-	m.seen[name] = applied{t, q}
-	if !ok {
-		m.mu.Lock()
-		m.parts[key{t.Name, index}] = p
-		m.mu.Unlock()
-	}
-	return nil
+	return errs
 }
 
 func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {

@@ -302,3 +302,33 @@ func TestAllIsInOrder(t *testing.T) {
 	require.True(t, slices.IsSorted(names))
 	require.Len(t, names, 3)
 }
+
+// RO-4: what one partition waits for must not keep another read-only.
+func TestAPartitionDoesNotWaitForAnother(t *testing.T) {
+	w := newWorld(t)
+	image := func(state quorum.MirrorState) *quorum.Image {
+		w.index++
+		top := &quorum.Topic{Name: "t", ID: [16]byte{1}, Mirror: "m"}
+		for range 2 {
+			top.Partitions = append(top.Partitions, &quorum.Partition{
+				Replicas: []int32{node}, ISR: []int32{node}, Leader: node, LeaderEpoch: 1,
+				Mirror: quorum.MirrorPartition{State: state, Aligned: true},
+			})
+		}
+		return &quorum.Image{Index: w.index, Topics: map[string]*quorum.Topic{"t": top}}
+	}
+	require.NoError(t, w.m.Apply(image(quorum.Stopping)))
+	busy := w.get("t")
+	p, ok := w.m.Get("t", 1)
+	require.True(t, ok)
+	require.True(t, p.ReadOnly())
+
+	busy.order.Lock() // as while it is being cut
+	done := make(chan error, 1)
+	go func() { done <- w.m.Apply(image(quorum.Stopped)) }()
+	require.Eventually(t, func() bool { return !p.ReadOnly() }, 10*time.Second, time.Millisecond)
+	require.True(t, busy.ReadOnly())
+	busy.order.Unlock()
+	require.NoError(t, <-done)
+	require.False(t, busy.ReadOnly())
+}
