@@ -54,7 +54,7 @@ func TestProduceRefusesInWords(t *testing.T) {
 			}
 			before := n.part("t", 0).Offsets()
 			p := serveOne[*kmsg.ProduceResponse](n, 11, c.request).Topics[0].Partitions[0]
-			for p.ErrorCode == kerr.NotEnoughReplicas.Code && n.ctx().Err() == nil {
+			for ctx := n.ctx(); p.ErrorCode == kerr.NotEnoughReplicas.Code && ctx.Err() == nil; {
 				// The coordinator is still being loaded, as producers are told.
 				p = serveOne[*kmsg.ProduceResponse](n, 11, c.request).Topics[0].Partitions[0]
 			}
