@@ -14,11 +14,9 @@ type producer struct {
 	epoch      int16 // -1: unknown
 	n          uint8 // remembered batches
 	next       uint8 // where in the rings the next batch goes
-	// lastSeq is -1 where no batch is remembered; with fewer than five they
-	// are the first in the rings.
-	lastSeq [remembered]int32
-	delta   [remembered]int32 // last offset minus first
-	at      [remembered]place
+	lastSeq    [remembered]int32
+	delta      [remembered]int32 // last offset minus first
+	at         [remembered]place
 }
 
 // place is the rest of a remembered batch.
@@ -29,10 +27,8 @@ type place struct {
 
 // unknown is what is known of a producer id never seen.
 func unknown(pid int64) producer {
-	return producer{pid: pid, txnFirst: -1, lastTs: -1, coordEpoch: -1, epoch: -1, lastSeq: noSequences}
+	return producer{pid: pid, txnFirst: -1, lastTs: -1, coordEpoch: -1, epoch: -1}
 }
-
-var noSequences = [remembered]int32{-1, -1, -1, -1, -1}
 
 // newest is the ring index of the newest batch; n must not be 0.
 func (p *producer) newest() int {
@@ -63,8 +59,7 @@ func (p *producer) sequence() int32 {
 func (p *producer) setEpoch(epoch int16) {
 	if p.epoch != epoch {
 		p.epoch = epoch
-		p.n, p.next = 0, 0
-		p.lastSeq = noSequences
+		p.n = 0
 	}
 }
 
@@ -96,7 +91,8 @@ func (p *producer) marker(epoch int16, coordEpoch int32, ts int64) {
 	p.txnFirst = -1
 }
 
-// mayRepeat says whether a remembered batch ends with the sequence last >= 0.
+// mayRepeat says whether a batch in the rings, be it one no longer
+// remembered, ends with the sequence last: if not, there is no duplicate.
 func (p *producer) mayRepeat(last int32) bool {
 	l := &p.lastSeq
 	return l[0] == last || l[1] == last || l[2] == last || l[3] == last || l[4] == last
