@@ -170,13 +170,18 @@ func (p *Producer) Send(ctx context.Context, n int, parts ...Partition) error {
 			})
 		}
 	}
-	if err := p.cl.Flush(ctx); err != nil {
-		// The records' promises still come: ctx ends them.
-		first = fmt.Errorf("producer %s: flush: %w", p.name, err)
+	err := p.cl.Flush(ctx)
+	if err != nil {
+		// ctx has ended. The library keeps idempotent records whose outcome it
+		// does not know for ever, so only the client's end makes their promises come.
+		p.cl.Close()
 	}
 	wg.Wait()
 	mu.Lock()
 	defer mu.Unlock()
+	if first == nil && err != nil {
+		first = fmt.Errorf("producer %s: flush: %w", p.name, err)
+	}
 	return first
 }
 

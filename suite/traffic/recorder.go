@@ -10,7 +10,9 @@ import (
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/suite/history"
 )
 
@@ -85,6 +87,9 @@ func Rand(seed uint64, name string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
+// readOnlyCode is READ_ONLY_TOPIC in KIP-1279's development build.
+const readOnlyCode = 134
+
 // resultOf says what err tells a client about a request that may have been
 // appended. Errors that no broker sent leave the outcome unknown.
 func resultOf(err error) *history.Result {
@@ -92,6 +97,11 @@ func resultOf(err error) *history.Result {
 		return &history.Result{Outcome: history.OK}
 	}
 	if ke := new(kerr.Error); errors.As(err, &ke) {
+		if own := mirrorrpc.ErrorForCode(int16(kmsg.Produce), ke.Code); ke.Code == readOnlyCode && own != nil {
+			// The library knows another error by this code, and keeps the
+			// broker's message to itself.
+			return &history.Result{Outcome: history.OutcomeOf(ke.Code), Code: ke.Code, Message: own.Error()}
+		}
 		return &history.Result{Outcome: history.OutcomeOf(ke.Code), Code: ke.Code, Message: err.Error()}
 	}
 	return &history.Result{Outcome: history.Unknown, Message: err.Error()}
