@@ -256,13 +256,73 @@ func TestStoppedIsSaidOnceTheLogTakesWrites(t *testing.T) {
 	replicas := &lateReplicas{Replicas: e.Replicas, late: true}
 	e.Replicas = replicas
 	img := e.Quorum.Image()
-	d := describeMirrorTopic(&e, mirror.New(&e), img, img.Topics["t"]).Partitions[0]
+	d := describeMirrorTopic(&e, mirror.New(&e, nil), img, img.Topics["t"]).Partitions[0]
 	require.Equal(t, "STOPPING", d.StateValue)
 	require.Equal(t, mirror.StepStopped, d.Phase)
 	replicas.late = false
-	d = describeMirrorTopic(&e, mirror.New(&e), img, img.Topics["t"]).Partitions[0]
+	d = describeMirrorTopic(&e, mirror.New(&e, nil), img, img.Topics["t"]).Partitions[0]
 	require.Equal(t, "STOPPED", d.StateValue)
 	require.Empty(t, d.Phase)
+}
+
+// RO-2: a transaction that was open when the mirror started, and ended
+// meanwhile, has its marker before a stop that came before the log's alignment
+// makes the partition writable.
+func TestAStopBeforeAlignmentPaysTheMarkersThatThePartitionOwes(t *testing.T) {
+	for _, commit := range []bool{true, false} {
+		t.Run(fmt.Sprintf("commit %v", commit), func(t *testing.T) {
+			b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")
+			g := &pointGate{point: "after:" + mirror.StepStopped, arrived: make(chan struct{})}
+			require.NoError(t, b.Close())
+			b.conf.Gate = g
+			b.start()
+			_, err := kadm.NewClient(b.client()).CreateTopics(t.Context(), 1, 1, nil, "t", "other")
+			require.NoError(t, err)
+			own := b.client(kgo.TransactionalID("own"), kgo.TransactionTimeout(10*time.Minute))
+			require.NoError(t, own.BeginTransaction())
+			send(t, own, "own")
+			c := b.mirrors()
+			require.NoError(t, c.Create(t.Context(), "m", map[string]string{
+				mirrorrpc.ConfigBootstrap: "127.0.0.1:1", mirrorrpc.ConfigSourceClusterID: "AAAAAAAAAAAAAAAAAAAAAA",
+			}))
+			start := mirrorrpc.NewStartMirrorTopicsRequest()
+			start.MirrorName, start.Topics = "m", []mirrorrpc.StartTopic{{TopicName: "t", TopicID: b.part().TopicID(), NumPartitions: 1}}
+			_, err = c.R.Request(t.Context(), start)
+			require.NoError(t, err)
+			awaitMirror(t, c, "LOG_TRUNCATION")
+			require.NoError(t, own.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)))
+			require.NoError(t, own.BeginTransaction(), "the transactional id is not wedged")
+			require.NoError(t, own.ProduceSync(t.Context(), &kgo.Record{Topic: "other"}).FirstErr())
+			require.NoError(t, own.EndTransaction(t.Context(), kgo.TryCommit))
+			require.Len(t, b.batches(), 1, "the marker is kept out while the partition mirrors")
+
+			require.NoError(t, c.Stop(t.Context(), "m", "t"))
+			<-g.arrived
+			o := b.part().Offsets()
+			require.EqualValues(t, 2, o.LogEnd)
+			require.EqualValues(t, 2, o.LastStable)
+			marker, err := psm.DecodeBatch(b.batches()[1])
+			require.NoError(t, err)
+			require.Equal(t, commit, marker.Control.Type == psm.ControlCommit)
+			awaitMirror(t, c, "STOPPED")
+			transact(t, own, true, "next") // the partition is its again
+			require.Eventually(t, func() bool { return len(b.batches()) == 4 }, 10*time.Second, time.Millisecond)
+		})
+	}
+}
+
+// pointGate tells when a point is passed for the first time.
+type pointGate struct {
+	point   string
+	once    sync.Once
+	arrived chan struct{}
+}
+
+func (g *pointGate) Pass(ctx context.Context, point, _ string) error {
+	if point == g.point {
+		g.once.Do(func() { close(g.arrived) })
+	}
+	return context.Cause(ctx)
 }
 
 // crashGate kills the node at a point, as far as that goes within a process.

@@ -249,7 +249,8 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 // serve starts the parts that run by themselves, and takes requests.
 func (n *Node) serve(a *applier, listeners []net.Listener) error {
 	e := n.env
-	coordinator, mirrors := txn.NewForNode(e), mirror.New(e)
+	coordinator := txn.NewForNode(e)
+	mirrors := mirror.New(e, coordinator)
 	apis := []wire.API{
 		produce(&producer{env: e, verifier: coordinator}),
 		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),

@@ -50,6 +50,7 @@ type fakePartition struct {
 	above    int // batches above the leader epoch, which must never be
 	settle   chan struct{}
 	refuse   error // of AppendBarrier
+	unpaid   error // of SettleDebts
 }
 
 func newFakePartition(t *testing.T, q *quorum.Node) *fakePartition {

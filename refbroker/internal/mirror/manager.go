@@ -12,6 +12,7 @@ import (
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/txn"
 )
 
 // Quorum is the metadata as mirroring sees it; *quorum.Node is one.
@@ -22,6 +23,13 @@ type Quorum interface {
 	Apply(ctx context.Context, c quorum.Command) (any, error)
 }
 
+// Debts are the transaction markers that were kept out of partitions while they
+// mirrored (RO-2); *txn.Coordinator has them.
+type Debts interface {
+	// SettleDebts pays what a partition owes, before it is writable.
+	SettleDebts(ctx context.Context, p txn.Partition) error
+}
+
 // Manager mirrors and stops the partitions that this node leads.
 type Manager struct {
 	node     int32
@@ -29,6 +37,7 @@ type Manager struct {
 	host     host.Host
 	log      *slog.Logger
 	quorum   Quorum
+	debts    Debts
 	replicas env.Replicas
 	gate     gate.Gate
 	defects  defect.Set
@@ -63,11 +72,11 @@ type Status struct {
 }
 
 // New makes a manager; [Manager.Run] starts it.
-func New(e *env.Env) *Manager { return newManager(e, e.Quorum) }
+func New(e *env.Env, debts Debts) *Manager { return newManager(e, e.Quorum, debts) }
 
-func newManager(e *env.Env, q Quorum) *Manager {
+func newManager(e *env.Env, q Quorum, debts Debts) *Manager {
 	return &Manager{
-		node: e.NodeID, cluster: e.ClusterID, host: e.Host, log: e.Log, quorum: q,
+		node: e.NodeID, cluster: e.ClusterID, host: e.Host, log: e.Log, quorum: q, debts: debts,
 		replicas: e.Replicas, gate: e.Gate, defects: e.Defects,
 		drivers: map[partitionKey]*driver{}, links: map[string]*link{}, status: map[partitionKey]Status{},
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/txn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,6 +48,7 @@ type destination struct {
 
 	m       *Manager
 	started int
+	settled []quorum.MirrorState // under part.mu
 	end     context.CancelCauseFunc
 	done    chan error
 }
@@ -59,6 +62,16 @@ type countedConn struct {
 func (c *countedConn) Close() error {
 	c.once.Do(func() { c.open.Add(-1) })
 	return c.Conn.Close()
+}
+
+// SettleDebts notes in which mirror state the partition's debts are settled.
+func (d *destination) SettleDebts(_ context.Context, p txn.Partition) error {
+	require.Equal(d.t, txn.Partition{Topic: "t"}, p)
+	state := d.mirror().State
+	d.part.mu.Lock()
+	defer d.part.mu.Unlock()
+	d.settled = append(d.settled, state)
+	return d.part.unpaid
 }
 
 func (d *destination) Partition(string, int32) (replica.API, error) { return d.part, nil }
@@ -108,7 +121,7 @@ func (d *destination) start() {
 	d.m = newManager(&env.Env{
 		NodeID: 1, ClusterID: ownID, Host: d.host, Log: slog.New(slog.DiscardHandler),
 		Replicas: d, Gate: d.gate, Defects: d.faults,
-	}, d.quorum)
+	}, d.quorum, d)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	d.end = cancel
 	go func(m *Manager) { d.done <- m.Run(ctx) }(d.m)
@@ -339,10 +352,24 @@ func TestAStopBeforeAlignmentWritesNothing(t *testing.T) {
 	d.create(addr)
 	d.desire(quorum.Mirroring)
 	d.await("an error", func() bool { st, _ := d.m.Status("t", topicID, 0); return st.Error != "" })
+	d.part.mu.Lock()
+	d.part.unpaid = errors.New("a coordinator is being loaded")
+	d.part.mu.Unlock()
 	d.desire(quorum.Stopped)
+	d.await("what is in the way", func() bool {
+		st, _ := d.m.Status("t", topicID, 0)
+		return st.Phase == StepStopped && strings.Contains(st.Error, "owes: a coordinator is being loaded")
+	})
+	require.Equal(t, quorum.Stopping, d.mirror().State)
+	d.part.mu.Lock()
+	d.part.unpaid = nil
+	d.part.mu.Unlock()
 	d.awaitState(quorum.Stopped)
 	require.Equal(t, [][]byte{data(0, 2, 0, "own")}, d.part.bytes())
 	require.Empty(t, d.mirror().Stops)
+	d.part.mu.Lock()
+	defer d.part.mu.Unlock()
+	require.NotContains(t, d.settled, quorum.Stopped)
 }
 
 func TestAnotherClusterIsRefused(t *testing.T) {

@@ -87,7 +87,7 @@ func (d *destination) runReal(g gate.Gate) (*Manager, *realReplicas, context.Can
 	m := newManager(&env.Env{
 		NodeID: 1, ClusterID: ownID, Host: d.host, Log: slog.New(slog.DiscardHandler),
 		Replicas: r, Gate: g, Defects: d.faults,
-	}, d.quorum)
+	}, d.quorum, d)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()

@@ -9,6 +9,7 @@ import (
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/txn"
 )
 
 // The steps of STOPPING, in order. Their names are API: describe shows them,
@@ -246,10 +247,17 @@ func (s *stopping) commitBarrier(ctx context.Context, v view) error {
 	return s.part.WaitCommitted(ctx, v.part.Mirror.Current.L)
 }
 
-// finish records STOPPED: from here on the partition is writable.
+// finish records STOPPED: from here on the partition is writable. A log that
+// was not aligned still has this cluster's own transactions in it: the markers
+// that were kept out meanwhile come first (RO-2).
 func (s *stopping) finish(ctx context.Context, v view) error {
 	if v.part.Mirror.State == quorum.Stopped { // the answer to the record was lost
 		return nil
+	}
+	if !v.part.Mirror.Aligned {
+		if err := s.d.m.debts.SettleDebts(ctx, txn.Partition{Topic: s.d.key.topic, Index: s.d.key.index}); err != nil {
+			return fmt.Errorf("transaction markers that the partition owes: %w", err)
+		}
 	}
 	_, err := s.d.m.quorum.Apply(ctx, quorum.FinishStop{
 		Topic: s.d.key.topic, Partition: s.d.key.index, LeaderEpoch: v.part.LeaderEpoch,

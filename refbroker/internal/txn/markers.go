@@ -10,13 +10,18 @@ import (
 	"watershed.example/refbroker/internal/replica"
 )
 
-// mark brings the markers of t out and returns those that partitions owe. ok
-// is false when the shard ended first.
-func (s *shard) mark(t Txn) (owed []Debt, ok bool) {
-	m := Marker{
+// markerOf is the marker of a transaction that is being ended.
+func (s *shard) markerOf(t Txn) Marker {
+	return Marker{
 		ProducerID: t.ProducerID, Epoch: t.Epoch, CoordinatorEpoch: s.epoch,
 		Version: t.Version, Commit: t.State == PrepareCommit,
 	}
+}
+
+// mark brings the markers of t out and returns those that partitions owe. ok
+// is false when the shard ended first.
+func (s *shard) mark(t Txn) (owed []Debt, ok bool) {
+	m := s.markerOf(t)
 	left := t.Partitions
 	for wait := s.c.cfg.Backoff; len(left) > 0; wait = min(2*wait, 50*s.c.cfg.Backoff) {
 		if s.ctx.Err() != nil {
@@ -81,6 +86,10 @@ func (c *Coordinator) judge(p Partition, err error) verdict {
 // of this node. A mirror that stops before its log was aligned calls it before
 // the partition becomes writable. It fails with what kept a marker out, when
 // ctx ends, or while what this node coordinates is not loaded.
+//
+// A transaction that is being ended has no debt written down yet, and other
+// partitions may keep it from that: its marker is written too. That the
+// coordinator then tries it again is harmless.
 func (c *Coordinator) SettleDebts(ctx context.Context, p Partition) error {
 	shards, err := c.led()
 	if err != nil {
@@ -93,12 +102,23 @@ func (c *Coordinator) SettleDebts(ctx context.Context, p Partition) error {
 			return err
 		}
 		var ids []string
+		var ending []Marker
 		for id, e := range s.txns {
+			if e.txn.State.preparing() && slices.Contains(e.txn.Partitions, p) {
+				m := s.markerOf(e.txn)
+				m.Owed = true
+				ending = append(ending, m)
+			}
 			if slices.ContainsFunc(e.txn.Debts, func(d Debt) bool { return d.Partition == p }) {
 				ids = append(ids, id)
 			}
 		}
 		s.mu.Unlock()
+		for _, m := range ending {
+			if err := c.cfg.Markers.SendMarker(ctx, m, []Partition{p})[0]; c.judge(p, err) != settled {
+				return err
+			}
+		}
 		slices.Sort(ids)
 		for _, id := range ids {
 			if err := s.settle(ctx, id, &p); err != nil {

@@ -59,6 +59,23 @@ func TestMirroringPartitionOwesItsMarker(t *testing.T) {
 		require.NoError(t, c.SettleDebts(t.Context(), a0))
 		require.Len(t, w.markersOf(a0), 1)
 	})
+	t.Run("stopped while it is being ended", func(t *testing.T) {
+		w := newWorld(1)
+		c, stop := w.start(t)
+		defer stop()
+		have := initNew(t, c, "x")
+		require.Equal(t, []error{nil, nil}, addTo(c, "x", have, 0, a0, b0))
+		w.set(func() {
+			w.refuse[a0], w.parts[a0] = replica.ErrReadOnly, mirroring
+			w.refuse[b0] = kerr.NotEnoughReplicas // keeps it from being ended
+		})
+		_, err := end(t, c, "x", have, 0, true)
+		require.NoError(t, err)
+		require.NoError(t, c.SettleDebts(t.Context(), a0))
+		require.Equal(t, []Marker{{ProducerID: have.id, Epoch: have.epoch, Commit: true, Owed: true}}, w.markersOf(a0))
+		w.set(func() { delete(w.refuse, b0) })
+		require.Equal(t, CompleteCommit, await(t, c, "x", settledDown).State)
+	})
 	t.Run("payment fails", func(t *testing.T) {
 		w, c, _, stop := open(t)
 		defer stop()
