@@ -33,10 +33,11 @@ type sourceTraffic struct {
 
 	idempotent, second, plain, ending, straddling, open *traffic.Producer
 	live                                                *traffic.Producer // writes while the mirror is stopped
-	mirrored                                []mirroredTxn
-	wg                                      sync.WaitGroup
-	stopLive                                context.CancelFunc
-	liveErr                                 error
+	mirrored                                            []mirroredTxn
+	wg                                                  sync.WaitGroup
+	stopLive                                            chan struct{} // closed to end the live traffic
+	cancelLive                                          context.CancelFunc
+	liveErr                                             error
 }
 
 // mirroredTxn is a transactional producer of the source, with which one of the
@@ -54,14 +55,14 @@ type mirroredTxn struct {
 func newSource(ctx context.Context, rec *traffic.Recorder, cluster traffic.Cluster, l layout, seed uint64, base int64) (*sourceTraffic, error) {
 	s := &sourceTraffic{
 		rec: rec, cluster: cluster, layout: l, rng: traffic.Rand(seed, "source"),
-		stopLive: func() {},
+		stopLive: make(chan struct{}), cancelLive: func() {},
 	}
 	s.payload = payloadOf(s.rng)
 	var err error
 	if s.raw, err = traffic.NewRaw(ctx, rec, cluster, "a-raw"); err != nil {
 		return s, err
 	}
-	make := func(to **traffic.Producer, name string, mode history.Mode) error {
+	producer := func(to **traffic.Producer, name string, mode history.Mode) error {
 		*to, err = traffic.NewProducer(rec, cluster, traffic.ProducerOptions{
 			Name: name, Mode: mode, Attempts: 10, Payload: s.payload,
 		})
@@ -71,10 +72,10 @@ func newSource(ctx context.Context, rec *traffic.Recorder, cluster traffic.Clust
 		_, _, err = (*to).ID(ctx)
 		return err
 	}
-	if err := make(&s.idempotent, "a-idempotent", history.Idempotent); err != nil {
+	if err := producer(&s.idempotent, "a-idempotent", history.Idempotent); err != nil {
 		return s, err
 	}
-	if err := make(&s.plain, "a-plain", history.Plain); err != nil {
+	if err := producer(&s.plain, "a-plain", history.Plain); err != nil {
 		return s, err
 	}
 	for i, t := range []struct {
@@ -85,17 +86,17 @@ func newSource(ctx context.Context, rec *traffic.Recorder, cluster traffic.Clust
 		if free, err := traffic.BurnProducerIDs(ctx, s.raw, next); err != nil || !free {
 			return s, errors.Join(err, fmt.Errorf("producer id %d of cluster %s is not free", next, cluster.Name))
 		}
-		if err := make(t.to, t.name, history.Transactional); err != nil {
+		if err := producer(t.to, t.name, history.Transactional); err != nil {
 			return s, err
 		}
 	}
-	if err := make(&s.second, "a-idempotent-2", history.Idempotent); err != nil {
+	if err := producer(&s.second, "a-idempotent-2", history.Idempotent); err != nil {
 		return s, err
 	}
-	if err := make(&s.straddling, "a-txn-straddling", history.Transactional); err != nil {
+	if err := producer(&s.straddling, "a-txn-straddling", history.Transactional); err != nil {
 		return s, err
 	}
-	return s, make(&s.live, "a-live", history.Transactional)
+	return s, producer(&s.live, "a-live", history.Transactional)
 }
 
 // payloadOf draws the bytes that follow the tag in every record.
@@ -211,9 +212,9 @@ const (
 
 // startLive starts the traffic that goes on at the source through the whole
 // stop: short transactions that commit or abort, and plain records. It ends with
-// stop, and of itself when the source no longer answers.
+// endLive, and of itself when the source no longer answers.
 func (s *sourceTraffic) startLive(ctx context.Context) {
-	ctx, s.stopLive = context.WithCancel(ctx)
+	ctx, s.cancelLive = context.WithCancel(ctx)
 	s.wg.Go(func() { s.liveErr = s.runLive(ctx) })
 }
 
@@ -231,20 +232,25 @@ func (s *sourceTraffic) runLive(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-ctx.Done():
+		case <-s.stopLive:
 			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		case <-tick.C:
 		}
 	}
 	return nil
 }
 
-// endLive ends the live traffic and returns what it met. An end by stop, and
-// errors after the source was killed or cut off, are for the caller to judge.
-func (s *sourceTraffic) endLive() error {
-	s.stopLive()
+// endLive ends the live traffic and returns what it met. Where the source still
+// answers, a write on its way is waited for.
+func (s *sourceTraffic) endLive(answers bool) error {
+	if !answers {
+		s.cancelLive()
+	}
+	close(s.stopLive)
 	s.wg.Wait()
-	if errors.Is(s.liveErr, context.Canceled) {
+	if !answers {
 		return nil
 	}
 	return s.liveErr
@@ -264,7 +270,7 @@ func (s *sourceTraffic) late(ctx context.Context) error {
 
 // close closes the producers.
 func (s *sourceTraffic) close() {
-	s.stopLive()
+	s.cancelLive()
 	s.wg.Wait()
 	for _, p := range []*traffic.Producer{s.idempotent, s.second, s.plain, s.ending, s.straddling, s.open, s.live} {
 		if p != nil {

@@ -51,6 +51,8 @@ type story struct {
 	promoted *promotedTraffic
 	gates    *gates
 	fault    *fault
+	// whole lasts as long as the story: what runs beside its phases lives in it.
+	whole context.Context
 	// launched is how long the launch took, began when the story did, up the
 	// time from launch to the first acknowledged write, the self-test left out.
 	launched time.Duration
@@ -66,7 +68,10 @@ type story struct {
 
 // play runs the story up to its end. An error says that the run could not do
 // what it claims; what brokers did wrong is for the checks to find.
-func (s *story) play(ctx context.Context) (err error) {
+func (s *story) play(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.whole = ctx
 	defer s.close()
 	for _, step := range s.scenario.Topology.Steps {
 		for _, phase := range s.phases(step) {
@@ -223,7 +228,7 @@ func (s *story) readOnly(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.promoted.startReaders(context.WithoutCancel(ctx), "b-across"); err != nil {
+	if err := s.promoted.startReaders(s.whole, "b-across"); err != nil {
 		return err
 	}
 	return s.promoted.refusedRound(ctx)
@@ -270,19 +275,19 @@ func (s *story) openTransaction(ctx context.Context) error {
 
 // stop requests the stop, lets the fault strike, and waits for STOPPED.
 func (s *story) stop(ctx context.Context) error {
-	s.source.startLive(context.WithoutCancel(ctx))
+	s.source.startLive(s.whole)
 	if err := s.beforeStop(ctx); err != nil {
 		return err
 	}
 	h := s.world.hooks(s.mirror.To)
-	s.gates = watchGates(context.WithoutCancel(ctx), h, s.rec, s.mirror.To, 1)
+	s.gates = watchGates(s.whole, h, s.rec, s.mirror.To, 1)
 	points := s.scenario.holds()
 	for _, p := range points {
 		if err := s.gates.hold(ctx, p); err != nil {
 			return err
 		}
 	}
-	s.promoted.startHammer(context.WithoutCancel(ctx))
+	s.promoted.startHammer(s.whole)
 	if err := s.fault.prepare(ctx); err != nil {
 		return err
 	}
@@ -342,12 +347,9 @@ func (s *story) late(ctx context.Context) error {
 		r.Snapshot()
 	}
 	s.fault.heal()
-	liveErr := s.source.endLive()
-	if !s.world.lives(s.mirror.From) {
-		return nil
-	}
-	if liveErr != nil {
-		return liveErr
+	lives := s.world.lives(s.mirror.From)
+	if err := s.source.endLive(lives); err != nil || !lives {
+		return err
 	}
 	return s.source.late(ctx)
 }
