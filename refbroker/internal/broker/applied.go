@@ -68,20 +68,27 @@ func (a *applier) apply() error {
 	return err
 }
 
-// served waits until the partitions that img gave to this node are served.
-func (a *applier) served(ctx context.Context, img *quorum.Image, t *quorum.Topic) error {
+// applied waits until img, or a later image, is in force on this node.
+func (a *applier) applied(ctx context.Context, img *quorum.Image) error {
 	for {
 		a.mu.Lock()
 		index, next := a.index, a.next
 		a.mu.Unlock()
 		if index >= img.Index {
-			break
+			return nil
 		}
 		select {
 		case <-next:
 		case <-ctx.Done():
-			return fmt.Errorf("topic %q is made but not served yet: %w", t.Name, context.Cause(ctx))
+			return context.Cause(ctx)
 		}
+	}
+}
+
+// served waits until the partitions that img gave to this node are served.
+func (a *applier) served(ctx context.Context, img *quorum.Image, t *quorum.Topic) error {
+	if err := a.applied(ctx, img); err != nil {
+		return fmt.Errorf("topic %q is made but not served yet: %w", t.Name, err)
 	}
 	for i, p := range t.Partitions {
 		if !slices.Contains(p.Replicas, a.node) {

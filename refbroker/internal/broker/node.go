@@ -258,7 +258,7 @@ func (n *Node) serve(a *applier, listeners []net.Listener) error {
 		createTopics(e.Topics.(*topics)), deleteTopics(e), offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
 	}
 	apis = append(apis, transactionAPIs(e, coordinator)...)
-	apis = append(apis, mirrorAPIs(e, mirrors)...)
+	apis = append(apis, mirrorAPIs(e, mirrors, a.applied)...)
 	var err error
 	if n.table, err = wire.NewTable(apis...); err != nil {
 		return err

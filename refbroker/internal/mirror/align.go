@@ -37,11 +37,16 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	if err != nil {
 		return err
 	}
-	target, err := d.target(v, part)
-	if err != nil {
+	// What this cluster still wrote while the quorum's word was on its way to
+	// the log is in what the target is taken from.
+	if err := readOnly(ctx, part); err != nil {
 		return err
 	}
 	if err := inEpoch(ctx, part, v.part.LeaderEpoch); err != nil {
+		return err
+	}
+	target, err := d.target(v, part)
+	if err != nil {
 		return err
 	}
 	epoch := max(part.Offsets().LogEpoch, leader.epoch)

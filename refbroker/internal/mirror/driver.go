@@ -210,10 +210,24 @@ func (d *driver) removeFetcher() {
 // inEpoch waits until this node's replica leads in the epoch that a record
 // gave.
 func inEpoch(ctx context.Context, part replica.API, epoch int32) error {
+	err := awaitRole(ctx, part, func() bool { _, now := part.Leader(); return now >= epoch })
+	if err != nil {
+		return err
+	}
+	return part.CheckLeader(-1)
+}
+
+// readOnly waits until this node's replica keeps clients' writes out, as the
+// record of the mirror start said (RO-1).
+func readOnly(ctx context.Context, part replica.API) error {
+	return awaitRole(ctx, part, part.ReadOnly)
+}
+
+func awaitRole(ctx context.Context, part replica.API, ok func() bool) error {
 	for {
 		changed := part.Changed()
-		if _, now := part.Leader(); now >= epoch {
-			return part.CheckLeader(-1)
+		if ok() {
+			return nil
 		}
 		select {
 		case <-changed:

@@ -51,6 +51,8 @@ type fakePartition struct {
 	settle   chan struct{}
 	refuse   error // of AppendBarrier
 	unpaid   error // of SettleDebts
+	behind   bool  // the mirror's start has not reached the log yet
+	looked   bool  // ReadOnly was asked
 }
 
 func newFakePartition(t *testing.T, q *quorum.Node) *fakePartition {
@@ -98,6 +100,14 @@ func (p *fakePartition) Leader() (int32, int32) {
 }
 
 func (p *fakePartition) CheckLeader(int32) error { return nil }
+
+func (p *fakePartition) ReadOnly() bool {
+	_, q, err := p.quorum.Image().Partition("t", 0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looked = true
+	return err == nil && !q.Mirror.State.Writable() && !p.behind
+}
 
 func (p *fakePartition) endLocked() int64 {
 	if len(p.log) == 0 {

@@ -415,6 +415,30 @@ func TestALogWithoutCommonHistoryIsRefused(t *testing.T) {
 	require.Equal(t, [][]byte{data(0, 2, 0, "own")}, d.part.bytes())
 }
 
+// A write that came before the log was read-only is not cut by an alignment
+// that did not see it.
+func TestTheAlignmentWaitsUntilTheLogIsReadOnly(t *testing.T) {
+	d := newDestination(t)
+	s := newFakeSource(t, "127.0.0.1:0", sourceID)
+	s.put(4, someBatches()...)
+	d.create(s.addr())
+	d.part.mu.Lock()
+	d.part.behind = true
+	d.part.mu.Unlock()
+	d.desire(quorum.Mirroring)
+	d.await("the driver waits", func() bool { d.part.mu.Lock(); defer d.part.mu.Unlock(); return d.part.looked })
+	own := data(0, 2, 0, "own")
+	d.part.mu.Lock()
+	d.part.log = [][]byte{own}
+	d.part.behind = false
+	close(d.part.changed)
+	d.part.changed = make(chan struct{})
+	d.part.mu.Unlock()
+	d.awaitState(quorum.Failed)
+	require.Contains(t, d.mirror().Error, "t-0 ends at offset 2")
+	require.Equal(t, [][]byte{own}, d.part.bytes())
+}
+
 func TestTheLeaderEpochRisesBeforeTheSourcesDo(t *testing.T) {
 	d := newDestination(t)
 	s := newFakeSource(t, "127.0.0.1:0", sourceID)
