@@ -186,6 +186,7 @@ func TestTruncationBelowABarrier(t *testing.T) {
 // BAR-8: the barrier's effect outlives it.
 func TestBarrierGone(t *testing.T) {
 	build := func(t *testing.T) *testLog {
+		t.Helper()
 		l := newLog(t, psm.Config{})
 		l.append(psm.Client, data(0, 1, 0, 0, 5))
 		l.append(psm.Client, data(5, 2, 0, 0, 5))

@@ -12,6 +12,7 @@ import (
 )
 
 func seedBatches(f *testing.F) {
+	f.Helper()
 	for _, dir := range segments {
 		_, raw := readLog(f, dir)
 		for _, p := range raw {

@@ -20,13 +20,14 @@ var segments = []string{"A/t1-0", "A/t2-0", "B/t1-0", "B/t2-0"}
 func segment(dir string) string { return filepath.Join("testdata", "kip1279-segments", dir) }
 
 // readLog decodes every batch of a segment and checks its CRC.
-func readLog(t testing.TB, dir string) (batches []psm.Batch, raw [][]byte) {
+func readLog(tb testing.TB, dir string) (batches []psm.Batch, raw [][]byte) {
+	tb.Helper()
 	p, err := os.ReadFile(filepath.Join(segment(dir), "00000000000000000000.log"))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	for len(p) > 0 {
 		b, err := psm.DecodeBatch(p)
-		require.NoError(t, err)
-		require.NoError(t, psm.CheckCRC(p))
+		require.NoError(tb, err)
+		require.NoError(tb, psm.CheckCRC(p))
 		batches, raw = append(batches, b), append(raw, p[:b.Size])
 		p = p[b.Size:]
 	}
@@ -127,15 +128,16 @@ func TestBarrierBytes(t *testing.T) {
 }
 
 // replayLog replays a segment and gives the index entries that come of it.
-func replayLog(t testing.TB, dir string, cfg psm.Config, stops ...psm.Stop) (*psm.State, []psm.AbortedTxn) {
+func replayLog(tb testing.TB, dir string, cfg psm.Config, stops ...psm.Stop) (*psm.State, []psm.AbortedTxn) {
+	tb.Helper()
 	s := psm.New(cfg)
 	s.SetStops(stops)
-	batches, _ := readLog(t, dir)
+	batches, _ := readLog(tb, dir)
 	var aborted []psm.AbortedTxn
 	for i := range batches {
 		s.Begin(psm.Append{Origin: psm.Replication})
 		_, err := s.Add(&batches[i])
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		for _, c := range s.Commit() {
 			if c.Aborted {
 				aborted = append(aborted, c.IndexEntry())

@@ -18,8 +18,9 @@ type testLog struct {
 	stops     []psm.Stop
 }
 
-func newLog(t testing.TB, cfg psm.Config) *testLog {
-	return &testLog{t: t, cfg: cfg, state: psm.New(cfg), snapshots: psm.NewSnapshots(psm.OSDir(t.TempDir()), nil)}
+func newLog(tb testing.TB, cfg psm.Config) *testLog {
+	tb.Helper()
+	return &testLog{t: tb, cfg: cfg, state: psm.New(cfg), snapshots: psm.NewSnapshots(psm.OSDir(tb.TempDir()), nil)}
 }
 
 func (l *testLog) append(o psm.Origin, batches ...*psm.Batch) []psm.Completed {

@@ -256,7 +256,7 @@ func (m *model) marker(a psm.Append, b *psm.Batch) ([]psm.Completed, int16) {
 			return nil, 52
 		}
 	}
-	if v, ok := m.verifying[b.ProducerID]; ok && !(v.v2 && v.epoch == b.ProducerEpoch) {
+	if v, ok := m.verifying[b.ProducerID]; ok && (!v.v2 || v.epoch != b.ProducerEpoch) {
 		m.verified = append(m.verified, b.ProducerID)
 	}
 	open := p.txn >= 0

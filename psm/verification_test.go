@@ -11,6 +11,7 @@ import (
 func TestVerification(t *testing.T) {
 	fresh := func() *psm.State { return psm.New(psm.Config{VerifyTransactions: true}) }
 	start := func(t *testing.T, s *psm.State, pid int64, epoch int16, seq int32, version int8) psm.Guard {
+		t.Helper()
 		g, err := s.StartVerification(psm.Verification{ProducerID: pid, ProducerEpoch: epoch, BaseSequence: seq, TransactionVersion: version, NowMs: 1})
 		require.NoError(t, err)
 		return g
