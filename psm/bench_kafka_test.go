@@ -118,6 +118,7 @@ func TestSpeedAgainstKafka(t *testing.T) {
 
 // barrierCost is the least time of an append of a barrier over n producers.
 func barrierCost(t *testing.T, n int) time.Duration {
+	t.Helper()
 	best := time.Hour
 	for range 20 {
 		s := fill(n)
