@@ -363,3 +363,22 @@ func fixCRC(p []byte) {
 	p[0], p[1] = 0, 1
 	binary.BigEndian.PutUint32(p[2:], crc32.Checksum(p[6:], crc32.MakeTable(crc32.Castagnoli)))
 }
+
+// A log that begins inside a batch: what it opens lies before what a snapshot
+// at the log's start holds open.
+func TestReloadFromInsideABatch(t *testing.T) {
+	l := newLog(t, psm.Config{})
+	l.append(psm.Replication, data(0, -1, -1, -1, 4), txn(4, 1, 0, 0, 1))
+	require.NoError(t, l.snapshots.Write(l.state))
+	l.batches = []psm.Batch{*txn(3, 2, 0, 0, 4)}
+	s := l.reopen(5, 7)
+	require.Equal(t, []psm.OpenTxn{
+		{ProducerID: 2, FirstOffset: 3, LastTimestamp: 1003},
+		{ProducerID: 1, FirstOffset: 4, LastTimestamp: 1004},
+	}, s.OpenTransactions())
+	done := apply(t, s, psm.Coordinator, marker(7, 1, 0, 0, true))
+	require.Equal(t, []psm.Completed{{ProducerID: 1, FirstOffset: 4, LastOffset: 7, LSO: 3}}, done)
+	first, ok := s.FirstUnstable()
+	require.True(t, ok)
+	require.Equal(t, int64(3), first)
+}
