@@ -15,7 +15,9 @@ type Name string
 
 // The defects. Each names the requirement that it violates.
 const (
-	// NoBarrier leaves the MIRROR_PID_RESET batch out of a stop (BAR-1).
+	// NoBarrier leaves the MIRROR_PID_RESET batch out of a stop (BAR-1), and
+	// with it its effect: mirrored producers stay known, as in a build without
+	// KIP-1279, so local ones are taken for theirs (IDEM-1, IDEM-2).
 	NoBarrier Name = "no-barrier"
 	// PIDRewrite stores mirrored batches under producer id -(PID+2), as the
 	// transformation that KIP-1279 gave up did (LOG-1, LOG-2).

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/afero"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/lock"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/storage"
@@ -171,6 +172,9 @@ func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 func (p *Partition) assume(r role, stops []psm.Stop) error {
 	p.order.Lock()
 	defer p.order.Unlock()
+	if p.defects.Has(defect.NoBarrier) {
+		stops = nil // a build without KIP-1279 knows of none
+	}
 	if err := p.log.SetStops(stops); err != nil {
 		return fmt.Errorf("note stops: %w", err)
 	}

@@ -342,6 +342,25 @@ func TestDefectPIDRewrite(t *testing.T) {
 	require.EqualValues(t, -1, second.ProducerID)
 }
 
+// Without KIP-1279 a mirrored producer stays known, also after a restart: a
+// local one of its id is taken for it.
+func TestDefectNoBarrier(t *testing.T) {
+	w := newWorld(t, string(defect.NoBarrier))
+	p, _ := stopping(t, w)
+	require.NoError(t, p.Cut(2, 5))
+	w.edit("t", func(_ *quorum.Topic, p *quorum.Partition) { p.Mirror.State, p.Mirror.Current = quorum.Stopped, nil })
+	for _, again := range []func(){func() {}, func() { w.restart(false) }, func() { w.restart(true) }} {
+		again()
+		p = w.get("t")
+		require.Len(t, p.Producers(), 1)
+		res := add(t, p, records(1, 0, 0, false, "x", "y"), anyEpoch(ForClient))
+		require.Equal(t, AppendResult{BaseOffset: 0, LastOffset: 1, LogAppendTime: -1, Duplicate: true}, res)
+		add(t, p, plain("behind L"), anyEpoch(ForClient))
+	}
+	_, err := p.Append(t.Context(), records(1, 0, 9, false, "from where a local producer is"), anyEpoch(ForClient))
+	require.ErrorIs(t, err, kerr.OutOfOrderSequenceNumber)
+}
+
 func TestDefectLateFetchAppended(t *testing.T) {
 	w := newWorld(t, string(defect.LateFetchAppended))
 	p, stop := stopping(t, w)
