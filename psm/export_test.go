@@ -36,3 +36,6 @@ func (s *State) Verifying(pid int64) (epoch int16, lowest int32, v2, ok bool) {
 	v, ok := s.verifying[pid]
 	return v.epoch, v.lowest, v.version >= 2, ok
 }
+
+// Slots is how many slots the table of producers has handed out.
+func (s *State) Slots() int { return s.table.used }

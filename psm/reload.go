@@ -54,7 +54,6 @@ func (s *State) Reload(st *Snapshots, r Reload) error {
 	if err := n.moveEnd(r); err != nil {
 		return err
 	}
-	n.unreplicated.passed(r.LogStart)
 	*s = *n
 	return nil
 }

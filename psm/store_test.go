@@ -382,3 +382,47 @@ func TestReloadFromInsideABatch(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, int64(3), first)
 }
+
+// What a replay gives beyond what was asked for is not taken.
+func TestReloadStopsAtTarget(t *testing.T) {
+	l := newLog(t, psm.Config{})
+	for i := range int32(10) {
+		l.append(psm.Client, data(int64(i), int64(i), 0, 0, 1))
+		if i == 3 {
+			require.NoError(t, l.snapshots.Write(l.state))
+		}
+	}
+	s := psm.New(psm.Config{})
+	require.NoError(t, s.Reload(l.snapshots, psm.Reload{
+		Target: 7, Replay: func(_, _ int64, each func(*psm.Batch) error) error { return l.replay(0, 10, each) },
+	}))
+	require.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6}, ids(s))
+	require.Equal(t, int64(7), s.End())
+}
+
+// When most producers have expired their memory is given back, and those with
+// an open transaction stay, in order.
+func TestExpiryGivesMemoryBack(t *testing.T) {
+	s := psm.New(psm.Config{ExpirationMs: 10})
+	end := int64(0)
+	for pid := range int64(20_000) {
+		b := data(end, pid, 0, 0, 1)
+		if pid%5000 == 7 {
+			b = txn(end, pid, 0, 0, 1)
+		}
+		b.MaxTimestamp = 5
+		apply(t, s, psm.Replication, b)
+		end++
+	}
+	require.Equal(t, 20_000, s.Slots())
+	require.Equal(t, 19_996, s.Expire(15))
+	require.Less(t, s.Slots(), 1000)
+	require.Equal(t, []int64{7, 5007, 10007, 15007}, ids(s))
+	var firsts []int64
+	for _, o := range s.OpenTransactions() {
+		firsts = append(firsts, o.FirstOffset)
+	}
+	require.Equal(t, []int64{7, 5007, 10007, 15007}, firsts)
+	done := apply(t, s, psm.Coordinator, marker(end, 7, 0, 0, true))
+	require.Equal(t, int64(5007), done[0].LSO)
+}
