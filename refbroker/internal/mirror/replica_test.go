@@ -1,11 +1,13 @@
 package mirror
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -124,70 +126,108 @@ func rawLog(t *testing.T, p replica.API) []byte {
 	return all
 }
 
+// T2 begins at 5 and ends at 9, above the beginning, at 7, of T1, which never
+// ends: the last stable offset is 7, but a cut there would leave T2 open.
+func straddling() [][]byte {
+	commit := psm.EndTxnMarker{ProducerID: 8, Commit: true, Timestamp: 1e12}.Append(nil)
+	psm.SetOffsets(commit, 9, 3)
+	return [][]byte{
+		records(0, 1, 5, 0, false, "a", "b"),
+		records(2, 2, -1, 0, false, "c", "d", "e"),
+		records(5, 2, 8, 0, true, "T2", "T2"),
+		records(7, 3, 7, 0, true, "T1"),
+		records(8, 3, -1, 0, false, "f"),
+		commit,
+		records(10, 3, 5, 2, false, "behind"),
+	}
+}
+
 func TestARealLogIsStoppedOnceWhereverItCrashed(t *testing.T) {
 	points := []string{"", PointRecorded}
 	for _, step := range Steps() {
 		points = append(points, "before:"+step, "after:"+step)
 	}
-	for _, point := range points {
-		t.Run("crash "+point, func(t *testing.T) {
-			d := newDestination(t)
-			d.crash()
-			g := &stoppingGate{point: point}
-			_, r, end, kill := d.runReal(g)
-			s := newFakeSource(t, "127.0.0.1:0", sourceID)
-			s.put(3, openAtThree()...)
-			d.create(s.addr())
-			d.desire(quorum.Mirroring)
-			part, err := r.Partition("t", 0)
-			require.NoError(t, err)
-			d.await("the source's records", func() bool { return part.Offsets().LogEnd == 6 })
-			var all []byte
-			for _, raw := range s.log {
-				all = append(all, raw...)
-			}
-			require.Equal(t, all, rawLog(t, part))
-			require.EqualValues(t, 3, part.Offsets().LastStable)
-
-			g.mu.Lock()
-			g.crash = end
-			g.mu.Unlock()
-			s.kill()
-			d.desire(quorum.Stopped)
-			if point != "" {
-				d.await("the crash", func() bool {
-					g.mu.Lock()
-					defer g.mu.Unlock()
-					return len(g.passed) > 0 && g.passed[len(g.passed)-1] == point
-				})
-				kill()
-				_, r, _, kill = d.runReal(gate.Open{})
-				part, err = r.Partition("t", 0)
+	for _, c := range []struct {
+		name    string
+		batches [][]byte
+		lso, l  int64 // the last stable offset before, and where the stop cuts
+		below   int   // batches below l
+	}{
+		{"open at the end", openAtThree(), 3, 3, 2},
+		{"straddling", straddling(), 7, 5, 2},
+		{"nothing open", openAtThree()[:2], 3, 3, 2},
+		{"empty", nil, 0, 0, 0},
+	} {
+		for _, point := range points {
+			t.Run(c.name+", crash "+point, func(t *testing.T) {
+				d := newDestination(t)
+				d.crash()
+				g := &stoppingGate{point: point}
+				_, r, end, kill := d.runReal(g)
+				s := newFakeSource(t, "127.0.0.1:0", sourceID)
+				s.put(3, c.batches...)
+				d.create(s.addr())
+				d.desire(quorum.Mirroring)
+				d.awaitState(quorum.Mirroring)
+				part, err := r.Partition("t", 0)
 				require.NoError(t, err)
-			}
-			defer func() { kill() }()
-			d.awaitState(quorum.Stopped)
-			below := append(openAtThree()[0], openAtThree()[1]...)
-			got := rawLog(t, part)
-			require.Equal(t, below, got[:len(below)])
-			b, err := psm.DecodeBatch(got[len(below):])
-			require.NoError(t, err)
-			require.True(t, b.IsBarrier())
-			require.EqualValues(t, 3, b.BaseOffset)
-			require.Equal(t, sourceID, b.Control.SourceClusterID)
-			require.Len(t, got, len(below)+b.Size, "something lies behind the barrier")
-			require.Empty(t, part.Producers())
-			o := part.Offsets()
-			require.EqualValues(t, 4, o.LastStable)
+				all := slices.Concat(c.batches...)
+				d.await("the source's records", func() bool { return bytes.Equal(all, rawLog(t, part)) })
+				require.Equal(t, c.lso, part.Offsets().LastStable)
 
-			// The very batch header that the source's producer used is new here.
-			d.await("writable", func() bool { return !part.ReadOnly() })
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			res, err := part.Append(ctx, records(0, 0, 5, 0, false, "a", "b"), replica.AppendOptions{Acks: -1, LeaderEpoch: -1})
-			require.NoError(t, err)
-			require.EqualValues(t, 4, res.BaseOffset)
-			require.False(t, res.Duplicate)
-		})
+				g.mu.Lock()
+				g.crash = end
+				g.mu.Unlock()
+				s.kill()
+				d.desire(quorum.Stopped)
+				if point != "" {
+					d.await("the crash", func() bool {
+						g.mu.Lock()
+						defer g.mu.Unlock()
+						return len(g.passed) > 0 && g.passed[len(g.passed)-1] == point
+					})
+					kill()
+					_, r, _, kill = d.runReal(gate.Open{})
+					part, err = r.Partition("t", 0)
+					require.NoError(t, err)
+				}
+				defer func() { kill() }()
+				d.awaitState(quorum.Stopped)
+				requireCutOnce(t, part, slices.Concat(c.batches[:c.below]...), c.l)
+				m := d.mirror()
+				require.Len(t, m.Stops, 1)
+				require.Equal(t, c.l, m.Stops[0].L, "the recorded L is where the barrier lies")
+				require.Equal(t, c.l, m.Stops[0].BarrierOffset)
+				require.Equal(t, c.l-1, m.LastMirroredOffset)
+
+				// The very batch header that the source's producer used is new here.
+				d.await("writable", func() bool { return !part.ReadOnly() })
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				res, err := part.Append(ctx, records(0, 0, 5, 0, false, "a", "b"), replica.AppendOptions{Acks: -1, LeaderEpoch: -1})
+				require.NoError(t, err)
+				require.Equal(t, c.l+1, res.BaseOffset)
+				require.False(t, res.Duplicate)
+			})
+		}
 	}
+}
+
+// requireCutOnce checks that a log holds the source's bytes below l, one own
+// barrier at l and nothing else, and that nothing of the source is known.
+func requireCutOnce(t *testing.T, part replica.API, below []byte, l int64) {
+	t.Helper()
+	got := rawLog(t, part)
+	require.Equal(t, string(below), string(got[:len(below)]))
+	b, err := psm.DecodeBatch(got[len(below):])
+	require.NoError(t, err)
+	require.True(t, b.IsBarrier())
+	require.Equal(t, l, b.BaseOffset)
+	require.Equal(t, sourceID, b.Control.SourceClusterID)
+	require.Len(t, got, len(below)+b.Size, "something lies behind the barrier")
+	require.Empty(t, part.Producers())
+	o := part.Offsets()
+	require.Equal(t, l+1, o.LogEnd)
+	require.Equal(t, o.LogEnd, o.HighWatermark)
+	require.Equal(t, o.HighWatermark, o.LastStable)
 }
