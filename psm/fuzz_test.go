@@ -124,6 +124,12 @@ func FuzzDecodeSnapshot(f *testing.F) {
 		f.Add(p)
 	}
 	f.Add(psm.EncodeSnapshot(nil))
+	none := psm.SnapshotEntry{ProducerID: 1, LastSequence: -1, LastOffset: -1, CurrentTxnFirstOffset: -1}
+	late, far := none, none
+	late.CurrentTxnFirstOffset, far.LastOffset = 2000, 2000 // beyond the snapshot
+	f.Add(psm.EncodeSnapshot([]psm.SnapshotEntry{late}))
+	f.Add(psm.EncodeSnapshot([]psm.SnapshotEntry{far}))
+	f.Add(psm.EncodeSnapshot([]psm.SnapshotEntry{none, none}))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		entries, err := psm.DecodeSnapshot(p)
 		if err == nil {

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -275,89 +274,6 @@ func TestSnapshotNames(t *testing.T) {
 	}
 }
 
-func TestTxnIndex(t *testing.T) {
-	entries := []psm.AbortedTxn{
-		{ProducerID: 1, FirstOffset: 0, LastOffset: 10, LSO: 4},
-		{ProducerID: 2, FirstOffset: 4, LastOffset: 12, LSO: 13},
-		{ProducerID: 3, FirstOffset: 20, LastOffset: 30, LSO: 25},
-		{ProducerID: 4, FirstOffset: 25, LastOffset: 40, LSO: 41},
-	}
-	var file []byte
-	for _, a := range entries {
-		file = a.Append(file)
-	}
-	require.Len(t, file, 4*psm.AbortedTxnSize)
-	got, err := psm.DecodeTxnIndex(file)
-	require.NoError(t, err)
-	require.Equal(t, entries, got)
-
-	torn, err := psm.DecodeTxnIndex(file[:len(file)-1])
-	require.ErrorIs(t, err, psm.ErrShort)
-	require.Equal(t, entries[:3], torn)
-	bad := slices.Clone(file)
-	bad[psm.AbortedTxnSize+1] = 9
-	torn, err = psm.DecodeTxnIndex(bad)
-	require.ErrorIs(t, err, psm.ErrCorrupt)
-	require.Equal(t, entries[:1], torn)
-
-	for _, c := range []struct {
-		from, to int64
-		want     []psm.AbortedTxn
-		done     bool
-	}{
-		{0, 13, entries[:2], true}, // the first's LSO lies below the second's data
-		{0, 4, entries[:1], true},
-		{11, 13, entries[1:2], true},
-		{13, 25, entries[2:3], true},
-		{13, 26, entries[2:4], true},
-		{31, 100, entries[3:], false},
-		{41, 100, nil, false},
-	} {
-		got, done := psm.CollectAborted(nil, entries, c.from, c.to)
-		require.Equal(t, c.want, got, "%+v", c)
-		require.Equal(t, c.done, done, "%+v", c)
-	}
-	for offset, n := range map[int64]int{0: 0, 10: 0, 11: 1, 12: 1, 13: 2, 30: 2, 40: 3, 41: 4, 99: 4} {
-		require.Len(t, psm.TruncateTxnIndex(entries, offset), n, "offset %d", offset)
-	}
-}
-
-// Many producers, in and out: the table against a map.
-func TestTableAgainstMap(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	s := psm.New(psm.Config{ExpirationMs: 1000})
-	want := map[int64]int64{} // id to timestamp
-	offset := int64(0)
-	for now := int64(0); now < 60_000; now++ {
-		pid := r.Int64N(1500)
-		if now > 30_000 {
-			pid *= 7919 << 20
-		}
-		b := data(offset, pid, 0, 0, 1)
-		b.MaxTimestamp = now
-		apply(t, s, psm.Replication, b)
-		offset++
-		want[pid] = now
-		if now%1777 == 0 {
-			s.Expire(now)
-			for id, ts := range want {
-				if now-ts >= 1000 {
-					delete(want, id)
-				}
-			}
-			got := map[int64]int64{}
-			for _, p := range s.Producers() {
-				got[p.ProducerID] = p.LastTimestamp
-			}
-			require.Equal(t, want, got)
-			for id := range want {
-				_, ok := s.Lookup(id)
-				require.True(t, ok)
-			}
-		}
-	}
-}
-
 // fixCRC makes a snapshot's version and checksum right.
 func fixCRC(p []byte) {
 	p[0], p[1] = 0, 1
@@ -398,31 +314,4 @@ func TestReloadStopsAtTarget(t *testing.T) {
 	}))
 	require.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6}, ids(s))
 	require.Equal(t, int64(7), s.End())
-}
-
-// When most producers have expired their memory is given back, and those with
-// an open transaction stay, in order.
-func TestExpiryGivesMemoryBack(t *testing.T) {
-	s := psm.New(psm.Config{ExpirationMs: 10})
-	end := int64(0)
-	for pid := range int64(20_000) {
-		b := data(end, pid, 0, 0, 1)
-		if pid%5000 == 7 {
-			b = txn(end, pid, 0, 0, 1)
-		}
-		b.MaxTimestamp = 5
-		apply(t, s, psm.Replication, b)
-		end++
-	}
-	require.Equal(t, 20_000, s.Slots())
-	require.Equal(t, 19_996, s.Expire(15))
-	require.Less(t, s.Slots(), 1000)
-	require.Equal(t, []int64{7, 5007, 10007, 15007}, ids(s))
-	var firsts []int64
-	for _, o := range s.OpenTransactions() {
-		firsts = append(firsts, o.FirstOffset)
-	}
-	require.Equal(t, []int64{7, 5007, 10007, 15007}, firsts)
-	done := apply(t, s, psm.Coordinator, marker(end, 7, 0, 0, true))
-	require.Equal(t, int64(5007), done[0].LSO)
 }
