@@ -169,6 +169,11 @@ func (j *judge) ro5(r *ruling) {
 				continue
 			}
 			accepted++
+			if p.stopped == never && p.lead != nil && p.lead.barrier < 0 && o.ended > p.stopRequested {
+				r.findings = append(r.findings, j.told(p, EarlyWrite, o.offset, "no write accepted while the stop has not come to its end",
+					fmt.Sprintf("%s acknowledged at offset %d, event %d", who(o.sent.Tag), o.offset, o.ended)))
+				continue
+			}
 			if o.ended > p.stopRequested && o.began < p.stopped && o.sent.Collision == "" && j.early(p, o) {
 				r.findings = append(r.findings, j.told(p, EarlyWrite, o.offset, "no write accepted before the barrier is in the log",
 					fmt.Sprintf("%s acknowledged at offset %d, event %d", who(o.sent.Tag), o.offset, o.ended)))
@@ -196,7 +201,7 @@ func (j *judge) early(p *part, o *operation) bool {
 var (
 	beforeBarrier = []string{
 		"before:fetchers-removed", "after:fetchers-removed", "before:settled", "after:settled",
-		"before:truncated", "after:truncated", "before:last-mirrored-offset-persisted",
+		"before:truncated", "recorded:truncated", "after:truncated", "before:last-mirrored-offset-persisted",
 		"after:last-mirrored-offset-persisted", "before:barrier-appended",
 	}
 	afterBarrier = []string{"after:barrier-appended", "before:barrier-committed", "after:barrier-committed", "before:stopped"}

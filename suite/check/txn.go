@@ -254,7 +254,8 @@ func (j *judge) txn3(r *ruling) {
 	r.need(j.run.Profile == ProfileV42, "straddling transactions are judged for profile %s only", ProfileV42)
 	open, ended := 0, [2]int{}
 	for _, p := range j.parts() {
-		if p.source == nil || p.lead == nil {
+		// What an unfinished stop has not cut yet tells nothing.
+		if p.source == nil || p.lead == nil || p.stopped == never {
 			continue
 		}
 		open += len(p.openAtStop())

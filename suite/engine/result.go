@@ -27,6 +27,7 @@ type Result struct {
 	Started  time.Time
 	// Trouble is why the scenario could not be run or judged to its end.
 	Trouble string
+	trouble error
 	// Stuck says what did not come about in time, where the stop or the
 	// promotion hung.
 	Stuck error
@@ -47,7 +48,7 @@ func (r *Result) Violated() []string { return r.with(check.Violated) }
 
 // Failed says whether anything was violated or inconclusive.
 func (r *Result) Failed() bool {
-	return len(r.Violated()) > 0 || len(r.with(check.Inconclusive)) > 0 || len(r.Verdicts) == 0 || r.Stuck != nil
+	return len(r.Violated()) > 0 || len(r.with(check.Inconclusive)) > 0 || len(r.Verdicts) == 0 || r.Stuck != nil || r.Trouble != ""
 }
 
 // Word says in one word or two how it ended.

@@ -28,7 +28,9 @@ type Options struct {
 
 // Run plays one scenario on clusters of its own, saves what was asked, answered
 // and stored, and judges that alone. An error says that it could not run: a fault
-// of the environment, never a verdict. The result is never nil.
+// of the environment, never a verdict. A story that got no further between
+// clusters that live is judged as far as it went; where that shows nothing
+// violated, it could not run. The result is never nil.
 func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
@@ -48,12 +50,18 @@ func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 		err = judge(res)
 	}
 	res.Took = time.Since(res.Started)
+	if err == nil && res.trouble != nil && len(res.Violated()) == 0 {
+		err = res.trouble
+	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause // what follows from it tells nothing
 		}
 		res.Trouble = err.Error()
 		return res, err
+	}
+	if res.trouble != nil {
+		res.Trouble = res.trouble.Error()
 	}
 	return res, res.saveReports()
 }
@@ -93,6 +101,10 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	}
 	res.Up, res.Stuck = s.up, s.stuck
 	run := s.plan(o)
+	if played != nil && !s.began.IsZero() && ctx.Err() == nil && s.world.env.Lost() == nil {
+		// The clusters worked and live: what was seen may say why.
+		res.trouble, played = played, nil
+	}
 	ended := s.world.close()
 	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
 	return errors.Join(played, ended, saved)
