@@ -217,3 +217,26 @@ func TestRandomUseAndCrashes(t *testing.T) {
 		})
 	})
 }
+
+// Damage in an older segment cuts the log there and takes the later segments,
+// if it lies above the recovery point; below it nothing is looked at.
+func TestDamageInAnOlderSegment(t *testing.T) {
+	for _, c := range []struct{ point, want int64 }{{0, 1}, {2, 1}, {3, 6}} {
+		l := openLog(t, place{fs: afero.NewMemMapFs(), dir: "/t-0"}, Config{SegmentBytes: 250, Now: now}, OpenOptions{})
+		for i := range int32(6) {
+			lead(t, l, by(1, 0, i, 1).build(), client)
+		}
+		require.Len(t, l.segments, 2)
+		require.EqualValues(t, 3, l.active().base)
+		require.NoError(t, l.Close(false))
+		name := fileName("/t-0", 0, suffixLog)
+		raw, err := afero.ReadFile(l.fs, name)
+		require.NoError(t, err)
+		raw[len(raw)/3+psm.HeaderSize]++
+		require.NoError(t, afero.WriteFile(l.fs, name, raw, 0o644))
+		l = openLog(t, place{fs: l.fs, dir: "/t-0"}, small(), OpenOptions{RecoveryPoint: c.point})
+		require.Equal(t, c.want, l.Marks().LogEnd)
+		require.Equal(t, int32(c.want-1), l.Producers()[0].LastSequence)
+		require.Equal(t, c.want, lead(t, l, by(1, 0, int32(c.want), 1).build(), client).BaseOffset)
+	}
+}

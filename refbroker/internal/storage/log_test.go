@@ -288,6 +288,7 @@ func TestFailedWritesChangeNothing(t *testing.T) {
 			require.ErrorIs(t, err, kerr.KafkaStorageError)
 			require.ErrorIs(t, err, errDisk)
 			require.Equal(t, before, factsOf(t, l))
+			require.Equal(t, before.epochs, l.epochs.entries)
 			st, err := disk.Stat("/t-0/00000000000000000000.log")
 			require.NoError(t, err)
 			require.Equal(t, int64(len(before.bytes)), st.Size())
