@@ -155,6 +155,9 @@ var badRuns = []struct {
 	{id: "RO-5", name: "accepted while held before the barrier", anomaly: EarlyWrite, offset: 12, spoil: func(_ *testing.T, w *world) {
 		w.acceptAt("before:barrier-appended")
 	}},
+	{id: "RO-5", name: "accepted between the record of the cut and the cut", anomaly: EarlyWrite, offset: 12, spoil: func(_ *testing.T, w *world) {
+		w.acceptAt("recorded:truncated")
+	}},
 	{id: "RO-1", name: "accepted while held after the barrier", anomaly: WriteInWindow, offset: 12, spoil: func(_ *testing.T, w *world) {
 		w.acceptAt("before:stopped")
 	}},
