@@ -19,8 +19,8 @@ type fault struct {
 	plans  []check.PlannedFault
 	strike *chaos.Strike
 	nudger *traffic.Producer
-	// hit says that the strike has happened, healed that it is over.
-	started, healed bool
+	started  bool
+	healedAt time.Time // zero while the fault lasts
 
 	// A cut without a plan: from before the stop is requested until it ended.
 	cut    bool
@@ -137,7 +137,7 @@ func (f *fault) counted() history.Fault {
 // heal ends the fault, if it still lasts.
 func (f *fault) heal() {
 	switch {
-	case f.healed || len(f.plans) == 0:
+	case !f.healedAt.IsZero() || len(f.plans) == 0:
 		return
 	case f.cut:
 		e := f.counted()
@@ -148,7 +148,7 @@ func (f *fault) heal() {
 		f.event(history.KindFaultStop, proof(p))
 		f.rec.Note("%s", p)
 	}
-	f.healed = true
+	f.healedAt = time.Now()
 }
 
 func (f *fault) close() {

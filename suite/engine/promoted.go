@@ -192,8 +192,12 @@ func (d *promotedTraffic) after(ctx context.Context) error {
 			}
 		}
 	}
-	// One record at the end of each partition: readers that saw it have read
-	// everything before it.
+	return context.Cause(ctx)
+}
+
+// last writes one record at the end of each partition: readers that saw it have
+// read everything before it.
+func (d *promotedTraffic) last(ctx context.Context) error {
 	_ = d.plain.Send(ctx, 1, d.layout.All...)
 	return context.Cause(ctx)
 }

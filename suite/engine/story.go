@@ -374,8 +374,48 @@ func (s *story) trafficAfter(ctx context.Context) error {
 	if err := s.promoted.after(ctx); err != nil {
 		return err
 	}
+	if err := s.watch(ctx); err != nil {
+		return err
+	}
+	if err := s.promoted.last(ctx); err != nil {
+		return err
+	}
 	s.rec.Phase(history.Settled)
 	return nil
+}
+
+// watchFor is how long a healed link is watched: a fetcher that still lives asks
+// again within that time (a second is the usual pause between its attempts).
+const watchFor = 1200 * time.Millisecond
+
+// watchEvery paces what the old source writes meanwhile.
+const watchEvery = 100 * time.Millisecond
+
+// watch goes on writing to the old source after a fault of its link has healed,
+// so that there is always something to come (LINK-3).
+func (s *story) watch(ctx context.Context) error {
+	if s.fault.healedAt.IsZero() || !s.world.lives(s.mirror.From) {
+		return nil
+	}
+	end := time.NewTimer(watchFor - time.Since(s.fault.healedAt))
+	defer end.Stop()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		if err := s.source.plain.Send(ctx, 1, s.layout.Written...); err != nil {
+			return err
+		}
+		if _, err := s.control.Describe(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-end.C:
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 func (s *story) readToEnd(ctx context.Context) error {
