@@ -18,8 +18,9 @@ import (
 // StartMirrorTopics (key 95), version 0. A topic that is not here yet is made
 // with the source's topic id and partition count; when the request doesn't say
 // them the source is asked. The topics are read-only from the record of the
-// start on, before anything is mirrored (RO-1); the answer says that they are.
-func startMirrorTopics(e *env.Env, applied func(context.Context, *quorum.Image) error) wire.API {
+// start on, before anything is mirrored (RO-1), and so before the answer:
+// Quorum.Apply returns once its record is in force on this node.
+func startMirrorTopics(e *env.Env) wire.API {
 	return wire.Of("StartMirrorTopics", 0, 0, func(ctx context.Context, req *wire.Request, r *mirrorrpc.StartMirrorTopicsRequest) (wire.Response, error) {
 		resp, ok := req.Response().(*mirrorrpc.TopicsResponse)
 		if !ok {
@@ -34,7 +35,7 @@ func startMirrorTopics(e *env.Env, applied func(context.Context, *quorum.Image) 
 			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("topic patterns are not served; name the topics: %w", kerr.InvalidRequest))
 			return resp, nil
 		}
-		s := starter{e: e, mirror: m, applied: applied}
+		s := starter{e: e, mirror: m}
 		for i, err := range s.start(ctx, r.Topics) {
 			res := mirrorrpc.TopicResult{Name: r.Topics[i].TopicName}
 			res.ErrorCode, res.ErrorMessage = mirrorError(err)
@@ -48,9 +49,8 @@ func startMirrorTopics(e *env.Env, applied func(context.Context, *quorum.Image) 
 }
 
 type starter struct {
-	e       *env.Env
-	mirror  *quorum.Mirror
-	applied func(context.Context, *quorum.Image) error
+	e      *env.Env
+	mirror *quorum.Mirror
 }
 
 // start starts topics and returns an error for each, nil where it went well.
@@ -89,13 +89,6 @@ func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []er
 		for i, t := range topics {
 			if errs[i] == nil {
 				_, errs[i] = s.e.Quorum.Apply(ctx, s.record(t.TopicName))
-			}
-		}
-	}
-	if err := s.applied(ctx, s.e.Quorum.Image()); err != nil {
-		for i, t := range topics {
-			if errs[i] == nil {
-				errs[i] = fmt.Errorf("topic %q is started but not read-only yet: %w: %w", t.TopicName, err, kerr.RequestTimedOut)
 			}
 		}
 	}

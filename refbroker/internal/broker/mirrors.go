@@ -1,23 +1,20 @@
 package broker
 
 import (
-	"context"
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
-	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/wire"
 )
 
-// mirrorAPIs are the APIs of KIP-1279's control plane. applied waits until an
-// image of the metadata is in force on this node.
-func mirrorAPIs(e *env.Env, m *mirror.Manager, applied func(context.Context, *quorum.Image) error) []wire.API {
+// mirrorAPIs are the APIs of KIP-1279's control plane.
+func mirrorAPIs(e *env.Env, m *mirror.Manager) []wire.API {
 	return []wire.API{
 		createClusterMirror(e),
-		startMirrorTopics(e, applied),
+		startMirrorTopics(e),
 		stopMirrorTopics(e),
 		listClusterMirrors(e),
 		describeClusterMirrors(e, m),

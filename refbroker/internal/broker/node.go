@@ -165,17 +165,17 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	if err := n.register(ctx, clean); err != nil {
 		return err
 	}
-	a := newApplier(cfg.NodeID, n.quorum, n.replicas, cfg.Log)
-	if err := a.apply(); err != nil {
-		// What is broken is told and tried again; the rest is served.
-		cfg.Log.Error("not all partitions could be opened", "error", err)
+	// From here on nobody sees metadata that is not in force on this node. What
+	// is broken is told and tried again; the rest is served.
+	if err := n.quorum.Install(ctx, n.replicas.Apply); err != nil {
+		return fmt.Errorf("open the partitions: %w", err)
 	}
 	n.env = &env.Env{
 		NodeID: cfg.NodeID, ClusterID: clusterID, Host: cfg.Host, Log: cfg.Log, Quorum: n.quorum, Replicas: n.replicas,
 		Gate: cfg.Gate, Defects: cfg.Defects, TransactionVersion: cfg.TransactionVersion,
-		Topics: &topics{quorum: n.quorum, served: a.served},
+		Topics: &topics{node: cfg.NodeID, quorum: n.quorum, replicas: n.replicas},
 	}
-	return n.serve(a, listeners)
+	return n.serve(listeners)
 }
 
 // openQuorum checks whose the data folder is, and joins the quorum. The
@@ -247,7 +247,7 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 }
 
 // serve starts the parts that run by themselves, and takes requests.
-func (n *Node) serve(a *applier, listeners []net.Listener) error {
+func (n *Node) serve(listeners []net.Listener) error {
 	e := n.env
 	coordinator := txn.NewForNode(e)
 	mirrors := mirror.New(e, coordinator)
@@ -258,7 +258,7 @@ func (n *Node) serve(a *applier, listeners []net.Listener) error {
 		createTopics(e.Topics.(*topics)), deleteTopics(e), offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
 	}
 	apis = append(apis, transactionAPIs(e, coordinator)...)
-	apis = append(apis, mirrorAPIs(e, mirrors, a.applied)...)
+	apis = append(apis, mirrorAPIs(e, mirrors)...)
 	var err error
 	if n.table, err = wire.NewTable(apis...); err != nil {
 		return err
@@ -266,7 +266,8 @@ func (n *Node) serve(a *applier, listeners []net.Listener) error {
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	n.work.Go(func() {
-		if err := a.run(ctx); err != nil {
+		_, _ = n.quorum.Wait(ctx, func(*quorum.Image) bool { return false })
+		if err := n.quorum.Err(); err != nil {
 			n.err = err
 			close(n.failed)
 		}

@@ -55,6 +55,10 @@ func TestThreeNodesAreOneCluster(t *testing.T) {
 	for i, n := range nodes {
 		topic := fmt.Sprint("made-by-", i)
 		n.topic(topic, 3)
+		for _, m := range nodes { // each hears of it in its own time
+			_, err := m.Env().Quorum.WaitIndex(m.ctx(), n.Env().Quorum.Image().Index)
+			require.NoError(t, err)
+		}
 		cl := n.client()
 		for p := range int32(3) {
 			r := &kgo.Record{Topic: topic, Partition: p, Value: []byte("v")}

@@ -18,9 +18,9 @@ const maxPartitions = 10_000
 
 // topics makes topics.
 type topics struct {
-	quorum *quorum.Node
-	// served waits until this node serves what the image gave it of a topic.
-	served func(ctx context.Context, img *quorum.Image, topic *quorum.Topic) error
+	node     int32
+	quorum   *quorum.Node
+	replicas env.Replicas
 }
 
 var _ env.Topics = (*topics)(nil)
@@ -94,7 +94,7 @@ func (t *topics) validate(c quorum.CreateTopic) error {
 	return nil
 }
 
-// create makes a topic and waits until this node serves its share of it, so
+// create makes a topic. Once it returns this node serves its share of it, so
 // that the client's next request finds it.
 func (t *topics) create(ctx context.Context, c quorum.CreateTopic) (*quorum.Topic, error) {
 	result, err := t.quorum.Apply(ctx, c)
@@ -105,7 +105,15 @@ func (t *topics) create(ctx context.Context, c quorum.CreateTopic) (*quorum.Topi
 	if !ok {
 		return nil, fmt.Errorf("create topic %q: unexpected result %T", c.Name, result)
 	}
-	return made, t.served(ctx, t.quorum.Image(), made)
+	for i, p := range made.Partitions {
+		if !slices.Contains(p.Replicas, t.node) {
+			continue
+		}
+		if _, err := t.replicas.Partition(made.Name, int32(i)); err != nil {
+			return nil, fmt.Errorf("%s-%d is made but can't be served: %w (%w)", made.Name, i, kerr.KafkaStorageError, err)
+		}
+	}
+	return made, nil
 }
 
 // newUUID is a random id of version 4, as Kafka makes them.

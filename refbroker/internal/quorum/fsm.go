@@ -17,7 +17,7 @@ type version struct {
 }
 
 // machine is the raft state machine: an image that commands replace. Raft
-// calls it from one goroutine; everybody reads the current version.
+// calls it from one goroutine; Node.follow reads the current version.
 type machine struct {
 	log     *slog.Logger
 	current atomic.Pointer[version]
@@ -62,7 +62,7 @@ func (m *machine) Apply(l *raft.Log) any {
 	return outcome{result: result, err: err}
 }
 
-// publish makes img the current one and wakes who waits for it.
+// publish makes img the current one and wakes the node.
 func (m *machine) publish(img *Image) {
 	old := m.current.Swap(&version{img: img, next: make(chan struct{})})
 	close(old.next)

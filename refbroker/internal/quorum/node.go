@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -41,8 +42,12 @@ type Node struct {
 	fsm       *machine
 	// voters are the addresses of all voters.
 	voters map[int32]string
-	// started is closed once raft is there.
-	started chan struct{}
+	// started is closed once raft is there, closing when Close begins,
+	// followed when follow has ended.
+	started, closing, followed chan struct{}
+	// shown is the image that everybody sees: see Install.
+	shown    atomic.Pointer[version]
+	installs chan installation
 }
 
 // Open starts the member. It does not wait for a leader; see [Node.WaitReady].
@@ -54,7 +59,10 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, stores: stores, fsm: newMachine(cfg.ClusterID, cfg.Log), started: make(chan struct{})}
+	n := &Node{cfg: cfg, stores: stores, fsm: newMachine(cfg.ClusterID, cfg.Log)}
+	n.started, n.closing, n.followed = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	n.installs = make(chan installation)
+	n.shown.Store(&version{img: n.fsm.current.Load().img, next: make(chan struct{})})
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.closeStores())
 	}
@@ -93,6 +101,7 @@ func (n *Node) start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("start the metadata quorum in %s: %w", n.cfg.Dir, err), n.closeTransport())
 	}
 	close(n.started)
+	go n.follow()
 	return nil
 }
 
@@ -122,45 +131,6 @@ func configuration(voters map[int32]string) raft.Configuration {
 	return c
 }
 
-// Image is the current metadata. To wait for what comes after it, take
-// Changed first.
-func (n *Node) Image() *Image { return n.fsm.current.Load().img }
-
-// Changed returns a channel that the next image closes.
-func (n *Node) Changed() <-chan struct{} { return n.fsm.current.Load().next }
-
-// Err is set once this node can't follow the metadata any further; the node
-// must stop then. Changed is closed when it is set.
-func (n *Node) Err() error {
-	if e := n.fsm.broken.Load(); e != nil {
-		return *e
-	}
-	return nil
-}
-
-// Wait returns the first image, from the current one on, for which ok holds.
-func (n *Node) Wait(ctx context.Context, ok func(*Image) bool) (*Image, error) {
-	for {
-		v := n.fsm.current.Load()
-		if ok(v.img) {
-			return v.img, nil
-		}
-		if err := n.Err(); err != nil {
-			return nil, err
-		}
-		select {
-		case <-v.next:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// WaitIndex waits until the image has reached a raft index.
-func (n *Node) WaitIndex(ctx context.Context, index uint64) (*Image, error) {
-	return n.Wait(ctx, func(img *Image) bool { return img.Index >= index })
-}
-
 // WaitReady waits until the quorum has a leader, and, when that is this node,
 // until it has caught up with its log.
 func (n *Node) WaitReady(ctx context.Context) error {
@@ -170,7 +140,11 @@ func (n *Node) WaitReady(ctx context.Context) error {
 				return nil
 			}
 			err := waitFuture(ctx, n.raft.Barrier(0))
-			if err == nil || !leadershipError(err) {
+			if err == nil {
+				_, err = n.WaitIndex(ctx, n.fsm.current.Load().img.Index)
+				return err
+			}
+			if !leadershipError(err) {
 				return err
 			}
 		}
@@ -195,7 +169,7 @@ func (n *Node) Leader() int32 {
 }
 
 // Apply proposes a command, by way of the quorum's leader, and waits until it
-// is committed and applied here, so that Image shows it. It returns the
+// is committed and in force here, so that Image shows it. It returns the
 // command's result, or the error with which the command was refused.
 // NOT_CONTROLLER means that no leader was found; after any other error that is
 // not a refusal, or the end of ctx, the command may or may not take effect.
@@ -241,10 +215,14 @@ func (n *Node) applyAnywhere(ctx context.Context, raw []byte, c Command) (any, e
 			result, err = n.forward(ctx, leader, raw, resultOf(c))
 		} else {
 			var o outcome
-			if o, _, err = n.applyHere(ctx, raw); err == nil {
+			var index uint64
+			if o, index, err = n.applyHere(ctx, raw); err == nil {
 				result = o.result
 				if o.err != nil {
 					err = &refusedError{o.err}
+				}
+				if _, werr := n.WaitIndex(ctx, index); werr != nil && err == nil {
+					err = werr
 				}
 			}
 		}
@@ -296,6 +274,8 @@ func waitFuture(ctx context.Context, f raft.Future) error {
 
 // Close leaves the quorum and waits until nothing of it runs any more.
 func (n *Node) Close() error {
+	close(n.closing)
+	<-n.followed
 	err := n.raft.Shutdown().Error()
 	return errors.Join(err, n.closeTransport(), n.closeStores())
 }

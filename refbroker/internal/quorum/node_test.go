@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -248,4 +249,57 @@ func TestGarbageAtTheQuorumsPortHarmsNobody(t *testing.T) {
 	}
 	require.NoError(t, n.Err())
 	require.NoError(t, n.Close())
+}
+
+func TestNobodySeesAnImageThatIsNotInForce(t *testing.T) {
+	n := alone(t, t.TempDir())
+	proposed[any](t, n, registered(1))
+	var mu sync.Mutex
+	var inForce uint64
+	broken := errors.New("disk full")
+	fail := 0
+	require.NoError(t, n.Install(within(t), func(img *Image) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if inForce > img.Index {
+			t.Errorf("image %d after image %d", img.Index, inForce)
+		}
+		inForce = img.Index
+		if fail > 0 {
+			fail--
+			return broken
+		}
+		return nil
+	}))
+	shownIsInForce := func() uint64 {
+		shown := n.Image().Index
+		mu.Lock()
+		defer mu.Unlock()
+		require.GreaterOrEqual(t, inForce, shown)
+		return shown
+	}
+	first := shownIsInForce()
+	require.Positive(t, first, "the image at hand was installed")
+	proposed[ProducerIDBlock](t, n, AllocateProducerIDs{Broker: 1})
+	require.Greater(t, shownIsInForce(), first)
+
+	mu.Lock()
+	fail = 1
+	mu.Unlock()
+	changed := n.Changed()
+	proposed[ProducerIDBlock](t, n, AllocateProducerIDs{Broker: 1})
+	<-changed
+	select { // shown all the same, and installed again before long
+	case <-n.Changed():
+	case <-within(t).Done():
+		t.Fatal("what failed is not tried again")
+	}
+	mu.Lock()
+	require.Zero(t, fail)
+	mu.Unlock()
+
+	require.NoError(t, n.Close())
+	_, err := n.WaitIndex(within(t), 1<<40)
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, n.Install(within(t), nil), ErrClosed)
 }
