@@ -34,6 +34,7 @@ type source struct {
 const longPoll = 50 * time.Millisecond
 
 func newSource(t *testing.T) *source {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &source{ln: ln, wrote: make(chan []byte, 1000)}
@@ -89,6 +90,7 @@ type fetcher struct {
 }
 
 func startFetcher(t *testing.T, address string) *fetcher {
+	t.Helper()
 	f := &fetcher{}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
