@@ -29,6 +29,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"length near the limit":  {func(p []byte) []byte { be.PutUint32(p[8:], math.MaxInt32-11); return p }, psm.ErrCorrupt, true},
 		"offset below 0":         {func(p []byte) []byte { p[0] = 0x80; return p }, psm.ErrCorrupt, true},
 		"last offset below base": {func(p []byte) []byte { p[23] = 0x80; return p }, psm.ErrCorrupt, true},
+		"last offset delta -1":   {func(p []byte) []byte { copy(p[23:], "\xff\xff\xff\xff"); return p }, psm.ErrCorrupt, true},
 		"last offset too great": {func(p []byte) []byte {
 			be.PutUint64(p, math.MaxInt64-1)
 			be.PutUint32(p[23:], 1)
