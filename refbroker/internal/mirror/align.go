@@ -17,18 +17,11 @@ var (
 )
 
 // align cuts the log to where it and the source's part (LOG_TRUNCATION), and
-// goes on to mirroring. The record says so before the log is cut, so a driver
-// that finds the record finishes the cut: nothing of the source is appended
-// before MIRRORING.
+// goes on to mirroring. The record says so before the log is cut; whoever finds
+// it finishes the cut before anything else is done to the log.
 func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	part.EndMirror()
 	if v.part.Mirror.Aligned {
-		if err := inEpoch(ctx, part, v.part.LeaderEpoch); err != nil {
-			return err
-		}
-		if err := part.Cut(v.part.Mirror.AlignedAt, v.part.LeaderEpoch); err != nil {
-			return fmt.Errorf("cut to %d, where the logs part: %w", v.part.Mirror.AlignedAt, err)
-		}
 		return d.moveTo(ctx, v, quorum.Mirroring)
 	}
 	// The source is asked even for an empty log: its leader epoch is where
@@ -49,15 +42,7 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	if err != nil {
 		return err
 	}
-	epoch := max(part.Offsets().LogEpoch, leader.epoch)
-	if err := d.cutTo(ctx, v, part, target, epoch); err != nil {
-		return err
-	}
-	d.log.Info("log aligned with the source's", "at", target)
-	if v, err = d.view(); err != nil {
-		return err
-	}
-	return d.moveTo(ctx, v, quorum.Mirroring)
+	return d.cutTo(ctx, v, part, target, max(part.Offsets().LogEpoch, leader.epoch))
 }
 
 // target is the offset up to which this log can be the source's. An empty log

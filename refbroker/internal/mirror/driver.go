@@ -146,6 +146,13 @@ func (d *driver) work(v view) error {
 	if err != nil {
 		return err
 	}
+	switch {
+	case v.part.Mirror.Cutting != nil:
+		// Whatever the operator has asked for since: the record is there, and
+		// what lies above it must not be taken for the source's.
+		d.removeFetcher()
+		return d.finishCut(ctx, v, part)
+	}
 	switch v.part.Mirror.State {
 	case quorum.LogTruncation:
 		d.removeFetcher()
@@ -166,6 +173,32 @@ func (d *driver) work(v view) error {
 		return errStateChanged
 	}
 	return err
+}
+
+// finishCut cuts the log to where an alignment's record says, and records that
+// it did. In LOG_TRUNCATION that is the step to mirroring.
+func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error {
+	part.EndMirror()
+	c := v.part.Mirror.Cutting
+	if err := inEpoch(ctx, part, c.Epoch); err != nil {
+		return err
+	}
+	if err := part.Cut(c.At, c.Epoch); err != nil {
+		return fmt.Errorf("cut to %d, where the logs part: %w", c.At, err)
+	}
+	d.log.Info("log aligned with the source's", "at", c.At)
+	to := v.part.Mirror.State
+	if to == quorum.LogTruncation {
+		to = quorum.Mirroring
+	}
+	_, err := d.m.quorum.Apply(ctx, quorum.SetMirrorState{
+		Topic: d.key.topic, Partition: d.key.index,
+		LeaderEpoch: v.part.LeaderEpoch, From: v.part.Mirror.State, To: to, Cut: true,
+	})
+	if err != nil {
+		return fmt.Errorf("record that the log was cut to %d: %w", c.At, err)
+	}
+	return nil
 }
 
 // moveTo records the next state.

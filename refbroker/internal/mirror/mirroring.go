@@ -143,25 +143,21 @@ func (d *driver) realign(ctx context.Context, part replica.API, out outcome) err
 	return d.cutTo(ctx, v, part, target, o.LogEpoch)
 }
 
-// cutTo records an alignment at target and cuts the log there. It happens
+// cutTo records an alignment at target, and has the log follow it. It happens
 // with every session ended, so that nothing is appended in between.
 func (d *driver) cutTo(ctx context.Context, v view, part replica.API, target int64, logEpoch int32) error {
 	part.EndMirror()
-	res, err := d.m.quorum.Apply(ctx, quorum.AlignMirror{
+	_, err := d.m.quorum.Apply(ctx, quorum.AlignMirror{
 		Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Target: target, LogEpoch: logEpoch,
 	})
 	if err != nil {
 		return fmt.Errorf("record the alignment at offset %d: %w", target, err)
 	}
-	p, ok := res.(*quorum.Partition)
-	if !ok {
-		return fmt.Errorf("record the alignment at offset %d: unexpected result %T", target, res)
-	}
-	if err := inEpoch(ctx, part, p.LeaderEpoch); err != nil {
+	if v, err = d.view(); err != nil {
 		return err
 	}
-	if err := part.Cut(target, p.LeaderEpoch); err != nil {
-		return fmt.Errorf("cut to %d, where the logs part: %w", target, err)
+	if v.part.Mirror.Cutting == nil {
+		return errStateChanged
 	}
-	return nil
+	return d.finishCut(ctx, v, part)
 }

@@ -80,6 +80,8 @@ type MirrorPartition struct {
 	Aligned bool
 	// AlignedAt is the offset from which on only the source's bytes follow.
 	AlignedAt int64
+	// Cutting is an alignment that the log has yet to follow, nil once it has.
+	Cutting *AlignRecord
 	// Current is the stop in progress, from its cut to STOPPED.
 	Current *StopRecord
 	// Stops are all stops of this partition that still concern its log, oldest
@@ -91,6 +93,14 @@ type MirrorPartition struct {
 	LastMirroredEpoch  int32
 	Error              string
 	Attempts           int16
+}
+
+// AlignRecord is what the quorum wrote when an alignment cut the log: to At, in
+// the leader epoch that it began. Until the leader says that it has cut,
+// nothing else happens to the log.
+type AlignRecord struct {
+	At    int64
+	Epoch int32
 }
 
 // StopRecord is what the quorum wrote when a stop cut the log: the truncation

@@ -178,6 +178,8 @@ type SetMirrorState struct {
 	To          MirrorState `json:"to"`
 	Error       string      `json:"error,omitempty"`
 	Attempts    int16       `json:"attempts,omitempty"`
+	// Cut says that the log has followed the alignment that was recorded.
+	Cut bool `json:"cut,omitempty"`
 }
 
 // Kind names the command.
@@ -193,6 +195,12 @@ func (c SetMirrorState) apply(img *Image) (*Image, any, error) {
 		}
 		if c.To == Stopped {
 			return fmt.Errorf("%s without the end of a stop: %w", c.To, kerr.InvalidUpdateVersion)
+		}
+		if c.Cut {
+			p.Mirror.Cutting = nil
+		}
+		if c.To == Mirroring && p.Mirror.Cutting != nil {
+			return fmt.Errorf("%s before the log was cut to %d: %w", c.To, p.Mirror.Cutting.At, kerr.InvalidUpdateVersion)
 		}
 		p.Mirror.Error, p.Mirror.Attempts = c.Error, c.Attempts
 		return p.Mirror.become(c.To)
@@ -232,6 +240,11 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 			m.Aligned, m.AlignedAt = true, c.Target
 		}
 		p.LeaderEpoch = max(p.LeaderEpoch, c.LogEpoch) + 1
+		at := c.Target
+		if m.Cutting != nil {
+			at = min(at, m.Cutting.At)
+		}
+		m.Cutting = &AlignRecord{At: at, Epoch: p.LeaderEpoch}
 		p.Mirror.Stops = slices.DeleteFunc(slices.Clone(p.Mirror.Stops), func(s psm.Stop) bool { return s.L >= c.Target })
 		return nil
 	})
@@ -270,6 +283,9 @@ func (c CutForStop) apply(img *Image) (*Image, any, error) {
 		}
 		if !m.Aligned {
 			return fmt.Errorf("cut for a stop on a log that was never aligned: %w", kerr.InvalidUpdateVersion)
+		}
+		if m.Cutting != nil {
+			return fmt.Errorf("cut for a stop before the log was cut to %d, where it was aligned: %w", m.Cutting.At, kerr.InvalidUpdateVersion)
 		}
 		if m.Current != nil {
 			return fmt.Errorf("cut for a stop at %d: one at %d was made already: %w", c.L, m.Current.L, kerr.InvalidUpdateVersion)

@@ -152,3 +152,25 @@ func TestADivergenceLowersTheAlignmentOnly(t *testing.T) {
 	img = apply(t, img, AlignMirror{Topic: "t", LeaderEpoch: 5, Target: 2, LogEpoch: 2})
 	require.EqualValues(t, 2, part(img).Mirror.AlignedAt)
 }
+
+// Until the log has followed an alignment's record, it is neither mirrored into
+// nor stopped (BAR-3).
+func TestAnAlignmentIsCutBeforeAnythingElse(t *testing.T) {
+	img := mirrored(LogTruncation, false)
+	img = apply(t, img, AlignMirror{Topic: "t", LeaderEpoch: 4, Target: 8, LogEpoch: 9})
+	require.Equal(t, &AlignRecord{At: 8, Epoch: 10}, part(img).Mirror.Cutting)
+	mirroring := SetMirrorState{Topic: "t", LeaderEpoch: 10, From: LogTruncation, To: Mirroring}
+	_, _, err := mirroring.apply(img)
+	require.ErrorIs(t, err, kerr.InvalidUpdateVersion)
+	img = apply(t, img, SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Stopped})
+	cut := CutForStop{Topic: "t", LeaderEpoch: 10, L: 20, LogEpoch: 9, SourceClusterID: "s"}
+	_, _, err = cut.apply(img)
+	require.ErrorIs(t, err, kerr.InvalidUpdateVersion)
+	require.ErrorContains(t, err, "cut to 8")
+
+	done := apply(t, img, SetMirrorState{Topic: "t", LeaderEpoch: 10, From: Stopping, To: Stopping, Cut: true})
+	require.Nil(t, part(done).Mirror.Cutting)
+	require.Equal(t, Stopping, part(done).Mirror.State)
+	cut.L = 8
+	apply(t, done, cut)
+}

@@ -161,8 +161,11 @@ func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 		r.readOnly = true
 		r.owed = q.Mirror.State == quorum.Stopping && !q.Mirror.Aligned
 	}
+	if c := q.Mirror.Cutting; c != nil {
+		r.cut = &cutRecord{at: c.At, epoch: c.Epoch}
+	}
 	if c := q.Mirror.Current; c != nil {
-		r.cut = &stopCut{at: c.L, epoch: c.Epoch}
+		r.cut = &cutRecord{at: c.L, epoch: c.Epoch}
 	}
 	return r
 }

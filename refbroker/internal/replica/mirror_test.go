@@ -193,6 +193,23 @@ func stopping(t *testing.T, w *world) (*Partition, psm.Stop) {
 	return p, stop
 }
 
+// LOG-4: in the epoch that an alignment began a leader serves nothing of what
+// it has yet to cut, or a follower would keep it.
+func TestNoFetchBetweenTheRecordOfAnAlignmentAndItsCut(t *testing.T) {
+	w := newWorld(t)
+	p := w.topic("t", nil, node)
+	add(t, p, plain("a"), anyEpoch(ForClient))
+	add(t, p, plain("own"), anyEpoch(ForClient))
+	w.edit("t", func(top *quorum.Topic, p *quorum.Partition) {
+		top.Mirror, p.LeaderEpoch = "m", 7
+		p.Mirror = quorum.MirrorPartition{State: quorum.LogTruncation, Aligned: true, AlignedAt: 1, Cutting: &quorum.AlignRecord{At: 1, Epoch: 7}}
+	})
+	_, err := p.Read(consumer(0))
+	require.ErrorIs(t, err, kerr.NotLeaderForPartition)
+	require.NoError(t, p.Cut(1, 7))
+	require.Equal(t, []string{"0:a"}, all(t, p))
+}
+
 func TestStop(t *testing.T) {
 	w := newWorld(t)
 	p, stop := stopping(t, w)

@@ -59,13 +59,13 @@ type role struct {
 	readOnly bool
 	// owed: a stop came before the log was aligned, and pays its markers.
 	owed bool
-	// cut is a stop's truncation that this leader's log has yet to follow, or
-	// has followed: see uncut.
-	cut *stopCut
+	// cut is a truncation, of a stop or an alignment, that this leader's log has
+	// yet to follow, or has followed: see uncut.
+	cut *cutRecord
 }
 
-// stopCut is where a stop cut the log, and the leader epoch from then on.
-type stopCut struct {
+// cutRecord is where the quorum cut the log, and the leader epoch from then on.
+type cutRecord struct {
 	at    int64
 	epoch int32
 }

@@ -49,8 +49,9 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 	return res, nil
 }
 
-// uncut reports whether the log still holds what a stop's quorum record cut
-// off: then the leader serves nothing in the new epoch before it has cut.
+// uncut reports whether the log still holds what a quorum record of a stop
+// or an alignment cut off: then the leader serves nothing in the new epoch
+// before it has cut.
 func (p *Partition) uncut(r role) bool {
 	if r.cut == nil {
 		return false
