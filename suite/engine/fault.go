@@ -14,11 +14,11 @@ import (
 
 // fault is what strikes in a scenario, and records what it did.
 type fault struct {
-	rec    *traffic.Recorder
-	link   *fixtures.Link
-	plans  []check.PlannedFault
-	strike *chaos.Strike
-	nudger *traffic.Producer
+	rec      *traffic.Recorder
+	link     *fixtures.Link
+	plans    []check.PlannedFault
+	strike   *chaos.Strike
+	nudger   *traffic.Producer
 	started  bool
 	healedAt time.Time // zero while the fault lasts
 
