@@ -27,13 +27,13 @@ func TestConcurrentProducersOverLeaderChanges(t *testing.T) {
 			id := fmt.Sprintf("id-%d", i)
 			have := insist(t, c, id)
 			for n := range 40 {
-				if !again(func() error { return addTo(c, id, have, version2, a0, b0)[0] }) {
+				if !again(t, func() error { return addTo(c, id, have, version2, a0, b0)[0] }) {
 					t.Errorf("%s: not added", id)
 					return
 				}
 				commit := n%3 != 0
 				var next identity
-				if !again(func() (err error) { next, err = end(t, c, id, have, version2, commit); return err }) {
+				if !again(t, func() (err error) { next, err = end(t, c, id, have, version2, commit); return err }) {
 					t.Errorf("%s: not ended", id)
 					return
 				}
@@ -81,25 +81,29 @@ func TestConcurrentProducersOverLeaderChanges(t *testing.T) {
 }
 
 // again calls f until it does not fail with an error that passes by itself.
-func again(f func() error) bool {
+func again(t *testing.T, f func() error) bool {
+	t.Helper()
+	var err error
 	for range 20_000 {
-		err := f()
+		err = f()
 		if err == nil {
 			return true
 		}
 		if !slices.Contains([]error{
 			kerr.ConcurrentTransactions, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
 		}, err) {
+			t.Errorf("refused: %v", err)
 			return false
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
+	t.Errorf("still refused: %v", err)
 	return false
 }
 
 func insist(t *testing.T, c *Coordinator, id string) identity {
 	var got identity
-	if !again(func() error {
+	if !again(t, func() error {
 		pid, epoch, err := c.InitProducerID(t.Context(), InitRequest{TransactionalID: &id, TimeoutMillis: 60_000, ProducerID: -1, Epoch: -1})
 		got = identity{pid, epoch}
 		return err

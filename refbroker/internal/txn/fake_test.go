@@ -20,6 +20,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // memLog is a partition of __transaction_state in memory.
 type memLog struct {
+	// epoch is the leader epoch in force; as a replica does, the log refuses an
+	// append that an earlier leader is late with.
+	epoch   func() int32
 	mu      sync.Mutex
 	raw     [][]byte
 	failing int  // appends until they begin to fail, 0 for never
@@ -37,6 +40,9 @@ func (l *memLog) Append(_ context.Context, raw []byte, o replica.AppendOptions) 
 	}
 	if o.Acks != -1 || o.Purpose != replica.ForInternal {
 		return replica.AppendResult{}, errors.New("the coordinator's own writes go to all replicas")
+	}
+	if o.LeaderEpoch < l.epoch() {
+		return replica.AppendResult{}, kerr.FencedLeaderEpoch
 	}
 	at := int64(len(l.raw))
 	if fails {
@@ -101,8 +107,8 @@ func newWorld(shards int) *world {
 		changed: make(chan struct{}), sent: make(chan struct{}), parts: map[Partition]PartitionState{}, clock: 1_000_000,
 		markers: map[Partition][]Marker{}, refuse: map[Partition]error{},
 	}
-	for range shards {
-		w.logs = append(w.logs, &memLog{})
+	for i := range shards {
+		w.logs = append(w.logs, &memLog{epoch: func() int32 { epoch, _ := w.Leads(int32(i)); return epoch }})
 		w.epochs = append(w.epochs, 0)
 	}
 	for _, topic := range []string{"a", "b"} {
