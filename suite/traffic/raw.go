@@ -166,16 +166,15 @@ func (r *Raw) produce(ctx context.Context, w Write) (int64, *history.Result) {
 	if err != nil {
 		return -1, resultOf(err)
 	}
-	for _, t := range resp.(*kmsg.ProduceResponse).Topics {
-		for _, p := range t.Partitions {
-			if p.ErrorCode != 0 {
-				r.forget(w.Partition)
-				return -1, resultOfCode(p.ErrorCode, p.ErrorMessage)
-			}
-			return p.BaseOffset, resultOf(nil)
-		}
+	topics := resp.(*kmsg.ProduceResponse).Topics
+	if len(topics) == 0 || len(topics[0].Partitions) == 0 {
+		return -1, resultOf(errors.New("the answer holds no partition"))
 	}
-	return -1, resultOf(errors.New("the answer holds no partition"))
+	if p := topics[0].Partitions[0]; p.ErrorCode != 0 {
+		r.forget(w.Partition)
+		return -1, resultOfCode(p.ErrorCode, p.ErrorMessage)
+	}
+	return topics[0].Partitions[0].BaseOffset, resultOf(nil)
 }
 
 // InitProducerID asks for a producer id; an empty transactionalID asks for one

@@ -31,7 +31,6 @@ type Reader struct {
 	mu      sync.Mutex
 	at      map[Partition]*place
 	changed chan struct{} // closed and replaced when a position moves
-	err     error
 }
 
 // place is where a reader stands in one partition.

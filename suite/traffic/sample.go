@@ -60,33 +60,33 @@ func (r *Raw) Fetch(ctx context.Context, p Partition, o FetchOptions) (*Fetched,
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range resp.(*kmsg.FetchResponse).Topics {
-		for _, got := range t.Partitions {
-			f := &Fetched{Fetch: history.Fetch{
-				Cluster: r.cluster.Name, Node: node, Topic: p.Topic, Partition: p.Index,
-				Isolation: o.Isolation, Served: served, FetchOffset: o.Offset, NextOffset: o.Offset,
-				HighWatermark: got.HighWatermark, LastStableOffset: got.LastStableOffset,
-				LogStartOffset: got.LogStartOffset, AbortedNull: got.AbortedTransactions == nil,
-				Code: got.ErrorCode,
-			}}
-			if f.Headers, err = Headers(got.RecordBatches); err != nil {
-				return nil, fmt.Errorf("raw client %s: fetch %s at %d: %w", r.name, p, o.Offset, err)
-			}
-			if n := len(f.Headers); n > 0 {
-				f.NextOffset = f.Headers[n-1].LastOffset + 1
-			}
-			for _, a := range got.AbortedTransactions {
-				f.Aborted = append(f.Aborted, history.Aborted{ProducerID: a.ProducerID, FirstOffset: a.FirstOffset})
-			}
-			r.rec.Add(history.Event{Kind: history.KindFetch, Fetch: &f.Fetch})
-			if got.ErrorCode != 0 {
-				r.forget(p)
-				return f, fmt.Errorf("raw client %s: fetch %s at %d: %w", r.name, p, o.Offset, kerr.ErrorForCode(got.ErrorCode))
-			}
-			return f, nil
-		}
+	topics := resp.(*kmsg.FetchResponse).Topics
+	if len(topics) == 0 || len(topics[0].Partitions) == 0 {
+		return nil, fmt.Errorf("raw client %s: fetch %s at %d: the answer holds no partition", r.name, p, o.Offset)
 	}
-	return nil, fmt.Errorf("raw client %s: fetch %s at %d: the answer holds no partition", r.name, p, o.Offset)
+	got := topics[0].Partitions[0]
+	f := &Fetched{Fetch: history.Fetch{
+		Cluster: r.cluster.Name, Node: node, Topic: p.Topic, Partition: p.Index,
+		Isolation: o.Isolation, Served: served, FetchOffset: o.Offset, NextOffset: o.Offset,
+		HighWatermark: got.HighWatermark, LastStableOffset: got.LastStableOffset,
+		LogStartOffset: got.LogStartOffset, AbortedNull: got.AbortedTransactions == nil,
+		Code: got.ErrorCode,
+	}}
+	if f.Headers, err = Headers(got.RecordBatches); err != nil {
+		return nil, fmt.Errorf("raw client %s: fetch %s at %d: %w", r.name, p, o.Offset, err)
+	}
+	if n := len(f.Headers); n > 0 {
+		f.NextOffset = f.Headers[n-1].LastOffset + 1
+	}
+	for _, a := range got.AbortedTransactions {
+		f.Aborted = append(f.Aborted, history.Aborted{ProducerID: a.ProducerID, FirstOffset: a.FirstOffset})
+	}
+	r.rec.Add(history.Event{Kind: history.KindFetch, Fetch: &f.Fetch})
+	if got.ErrorCode != 0 {
+		r.forget(p)
+		return f, fmt.Errorf("raw client %s: fetch %s at %d: %w", r.name, p, o.Offset, kerr.ErrorForCode(got.ErrorCode))
+	}
+	return f, nil
 }
 
 // HeadersFrom reads the headers of all batches from offset to the high
@@ -159,23 +159,23 @@ func (r *Raw) Producers(ctx context.Context, p Partition, when history.When) (hi
 		return s, err
 	}
 	s.Node = node
-	for _, t := range resp.(*kmsg.DescribeProducersResponse).Topics {
-		for _, got := range t.Partitions {
-			s.Code = got.ErrorCode
-			for _, a := range got.ActiveProducers {
-				s.Active = append(s.Active, history.ProducerState{
-					ProducerID: a.ProducerID, Epoch: a.ProducerEpoch, LastSequence: a.LastSequence,
-					LastTimestamp: a.LastTimestamp, CoordinatorEpoch: a.CoordinatorEpoch,
-					CurrentTxnStart: a.CurrentTxnStartOffset,
-				})
-			}
-			r.rec.Add(history.Event{Kind: history.KindDescribeProducers, Producers: &s})
-			if err := kerr.ErrorForCode(s.Code); err != nil {
-				r.forget(p)
-				return s, fmt.Errorf("raw client %s: describe producers of %s: %w", r.name, p, err)
-			}
-			return s, nil
-		}
+	topics := resp.(*kmsg.DescribeProducersResponse).Topics
+	if len(topics) == 0 || len(topics[0].Partitions) == 0 {
+		return s, fmt.Errorf("raw client %s: describe producers of %s: the answer holds no partition", r.name, p)
 	}
-	return s, fmt.Errorf("raw client %s: describe producers of %s: the answer holds no partition", r.name, p)
+	got := topics[0].Partitions[0]
+	s.Code = got.ErrorCode
+	for _, a := range got.ActiveProducers {
+		s.Active = append(s.Active, history.ProducerState{
+			ProducerID: a.ProducerID, Epoch: a.ProducerEpoch, LastSequence: a.LastSequence,
+			LastTimestamp: a.LastTimestamp, CoordinatorEpoch: a.CoordinatorEpoch,
+			CurrentTxnStart: a.CurrentTxnStartOffset,
+		})
+	}
+	r.rec.Add(history.Event{Kind: history.KindDescribeProducers, Producers: &s})
+	if err := kerr.ErrorForCode(s.Code); err != nil {
+		r.forget(p)
+		return s, fmt.Errorf("raw client %s: describe producers of %s: %w", r.name, p, err)
+	}
+	return s, nil
 }

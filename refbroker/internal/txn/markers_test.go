@@ -138,7 +138,7 @@ func TestMarkersAreRepeatedUntilWritten(t *testing.T) {
 			require.Equal(t, []error{nil, nil}, addTo(c, "x", have, 0, a0, b0))
 			w.set(func() {
 				w.refuse[a0] = r.refusal
-				if r.refusal == kerr.UnknownTopicOrPartition {
+				if errors.Is(r.refusal, kerr.UnknownTopicOrPartition) {
 					delete(w.parts, a0)
 				}
 			})
