@@ -138,7 +138,9 @@ func rebase(raw []byte, end int64, epoch int32) ([]byte, error) {
 }
 
 // Settle implements [API]. The last stable offset that it answers is where a
-// stop may cut: below every transaction that ended above it.
+// stop may cut: below every transaction that ended above it. The log is on disk
+// up to there, or a last replica that loses what was not could never bring its
+// barrier to the offset that the quorum has.
 func (p *Partition) Settle(ctx context.Context) (Offsets, error) {
 	var o Offsets
 	err := p.waitFor(ctx, func() (bool, error) {
@@ -151,7 +153,10 @@ func (p *Partition) Settle(ctx context.Context) (Offsets, error) {
 	if err != nil {
 		return o, err
 	}
-	if o.LastStable, err = p.log.StableCut(); err != nil {
+	if err = p.log.Flush(); err == nil {
+		o.LastStable, err = p.log.StableCut()
+	}
+	if err != nil {
 		return o, fmt.Errorf("%s: %w", p.Name(), storageError(err))
 	}
 	return o, nil
@@ -179,19 +184,19 @@ func (p *Partition) cut(offset int64, epoch int32) error {
 	if epoch > r.epoch {
 		return fmt.Errorf("%s: cut in leader epoch %d, here %d: %w", p.Name(), epoch, r.epoch, kerr.UnknownLeaderEpoch)
 	}
-	if !p.uncut(role{cut: &cutRecord{at: offset, epoch: epoch}}) {
-		return nil
+	if p.uncut(role{cut: &cutRecord{at: offset, epoch: epoch}}) {
+		if _, err := p.log.TruncateTo(offset); err != nil {
+			return fmt.Errorf("%s: cut to %d: %w", p.Name(), offset, storageError(err))
+		}
+		p.mu.Lock()
+		clear(p.fetched)
+		p.mu.Unlock()
+		p.raiseHighWatermark()
 	}
-	if _, err := p.log.TruncateTo(offset); err != nil {
+	// Also when an earlier try cut the log and came no further.
+	if err := p.lowered(p); err != nil {
 		return fmt.Errorf("%s: cut to %d: %w", p.Name(), offset, storageError(err))
 	}
-	p.mu.Lock()
-	clear(p.fetched)
-	p.mu.Unlock()
-	if err := p.lowered(p); err != nil {
-		return fmt.Errorf("%s: cut to %d: %w", p.Name(), offset, err)
-	}
-	p.raiseHighWatermark()
 	return nil
 }
 

@@ -210,6 +210,28 @@ func TestNoFetchBetweenTheRecordOfAnAlignmentAndItsCut(t *testing.T) {
 	require.Equal(t, []string{"0:a"}, all(t, p))
 }
 
+// What the quorum says of the log's end must outlive the machine: a checkpoint
+// above a cut would have recovery trust what is written there later, and a log
+// that lost what lay below L could never take its barrier.
+func TestWhatAStopRecordsIsOnDisk(t *testing.T) {
+	w := newWorld(t)
+	disk := &fullFs{Fs: w.fs}
+	require.NoError(t, w.m.Close(false))
+	w.fs = disk
+	w.start()
+	p, _ := stopping(t, w)
+	require.EqualValues(t, 4, p.log.RecoveryPoint(), "settled")
+	require.NoError(t, w.m.saveMarks())
+	disk.refuse = fileRecovery
+	require.Error(t, p.Cut(2, 5))
+	require.EqualValues(t, 2, p.Offsets().LogEnd)
+	disk.refuse = ""
+	require.NoError(t, p.Cut(2, 5))
+	saved, err := loadMarks(disk, "/data/logs")
+	require.NoError(t, err)
+	require.EqualValues(t, 2, saved.recovery["t-0"])
+}
+
 func TestStop(t *testing.T) {
 	w := newWorld(t)
 	p, stop := stopping(t, w)
