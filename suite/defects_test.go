@@ -18,6 +18,7 @@ func TestDefects(t *testing.T) {
 	if !settings.Full && !strings.Contains(flag.Lookup("test.run").Value.String(), "TestDefects") {
 		t.Skip("runs when named (-run TestDefects) or with -full")
 	}
+	uncached(t)
 	controls := map[string]engine.Scenario{}
 	for _, d := range engine.DefectCases() {
 		controls[d.Scenario.Name] = d.Scenario

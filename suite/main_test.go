@@ -232,8 +232,7 @@ func say(format string, args ...any) {
 	}
 }
 
-// finish writes the reports of the whole run, shows the table, and makes sure
-// that go test never takes this run's result for a later one's.
+// finish writes the reports of the whole run and shows the table.
 func finish() error {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -247,15 +246,26 @@ func finish() error {
 			_, _ = t.WriteString(text)
 		}
 	}
-	// go test's cache looks at the files that a test read in its module: one
-	// that was written just now can't be the same next time.
-	stamp := filepath.Join(run.module, "out", "last-run")
-	if err := os.MkdirAll(filepath.Dir(stamp), 0o755); err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	if err := os.WriteFile(stamp, []byte(strconv.FormatInt(time.Now().UnixNano(), 10)+"\n"), 0o644); err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	_, err := os.ReadFile(stamp)
-	return errors.Join(append(errs, err)...)
+	return errors.Join(errs...)
+}
+
+// uncached makes sure that go test never takes this run's result for a later
+// one's: its cache looks at the files that a test has read in its module, and one
+// that was written just now can't be the same next time. What is read after the
+// last test does not count, so each test does it at its end.
+func uncached(t *testing.T) {
+	t.Cleanup(func() {
+		stamp := filepath.Join(run.module, "out", "last-run")
+		if err := os.MkdirAll(filepath.Dir(stamp), 0o755); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := os.WriteFile(stamp, []byte(strconv.FormatInt(time.Now().UnixNano(), 10)+"\n"), 0o644); err != nil {
+			t.Error(err)
+			return
+		}
+		if _, err := os.ReadFile(stamp); err != nil {
+			t.Error(err)
+		}
+	})
 }

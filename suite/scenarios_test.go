@@ -56,6 +56,7 @@ func reproduce(test string) string {
 // TestScenarios runs each scenario on clusters of its own and judges what it
 // left. Names are topology/fault/phase.
 func TestScenarios(t *testing.T) {
+	uncached(t)
 	scenarios := engine.Scenarios(selection())
 	total := len(scenarios)
 	t.Cleanup(func() {
