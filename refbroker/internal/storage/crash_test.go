@@ -240,3 +240,43 @@ func TestDamageInAnOlderSegment(t *testing.T) {
 		require.Equal(t, c.want, lead(t, l, by(1, 0, int32(c.want), 1).build(), client).BaseOffset)
 	}
 }
+
+// What lies behind the last good batch of an unclean log, and is not kept.
+func TestRecoveryCuts(t *testing.T) {
+	good := append(plain(2).at(0, 3).build(), plain(2).at(2, 3).build()...)
+	whole := plain(1).at(4, 3).build()
+	broken := plain(1).at(4, 3).build()
+	broken[len(broken)-1]++
+	for name, c := range map[string]struct {
+		tail []byte
+		kept int
+	}{
+		"nothing":                 {nil, 0},
+		"a whole batch":           {whole, len(whole)},
+		"a gap":                   {plain(1).at(9, 4).build(), len(whole)},
+		"half a batch":            {whole[:65:65], 0},
+		"half a header":           {whole[:20:20], 0},
+		"zeros":                   {make([]byte, 5000), 0},
+		"a wrong CRC":             {broken, 0},
+		"an older leader epoch":   {plain(1).at(4, 2).build(), 0},
+		"an offset twice":         {plain(1).at(3, 3).build(), 0},
+		"a good one behind a bad": {append(append([]byte{}, broken...), plain(1).at(5, 3).build()...), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, p place) {
+				require.NoError(t, p.fs.MkdirAll(p.dir, 0o755))
+				name := fileName(p.dir, 0, suffixLog)
+				require.NoError(t, afero.WriteFile(p.fs, name, append(append([]byte{}, good...), c.tail...), 0o644))
+				want := string(good) + string(c.tail[:c.kept])
+				for range 2 {
+					l := openLog(t, p, small(), OpenOptions{})
+					require.Equal(t, want, string(content(t, l)))
+					require.NoError(t, l.Close(false))
+					raw, err := afero.ReadFile(p.fs, name)
+					require.NoError(t, err)
+					require.Equal(t, want, string(raw))
+				}
+			})
+		})
+	}
+}

@@ -192,7 +192,7 @@ func TestTruncateFully(t *testing.T) {
 func TestDeleteRecordsKeepsProducers(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		onEach(t, func(t *testing.T, p place) {
-			l := openLog(t, p, Config{SegmentBytes: 200, Now: now}, OpenOptions{})
+			l := openLog(t, p, Config{Now: now}, OpenOptions{})
 			lead(t, l, by(7, 0, 0, 10).build(), client)
 			lead(t, l, by(8, 0, 0, 10).build(), client)
 			start, err := l.DeleteRecords(99)
