@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -263,6 +264,59 @@ func TestStoppedIsSaidOnceTheLogTakesWrites(t *testing.T) {
 	d = describeMirrorTopic(&e, mirror.New(&e, nil), img, img.Topics["t"]).Partitions[0]
 	require.Equal(t, "STOPPED", d.StateValue)
 	require.Empty(t, d.Phase)
+}
+
+// OPS-1: one partition that could not be mirrored keeps no other from being
+// failed over, and is the cluster's own again, without a barrier (BAR-1).
+func TestATopicIsFailedOverThoughOnePartitionHasFailed(t *testing.T) {
+	a := startMirrorNode(t, "AAAAAAAAAAAAAAAAAAAAAA")
+	_, err := kadm.NewClient(a.client()).CreateTopic(t.Context(), 3, 1, nil, "t")
+	require.NoError(t, err)
+	b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")
+	_, err = b.Env().Topics.CreateTopic(t.Context(), env.NewTopic{Name: "t", ID: a.part().TopicID(), Partitions: 3, Replication: 1})
+	require.NoError(t, err)
+	write := func(n *mirrorNode, value string, parts ...int32) {
+		cl := n.client()
+		for _, p := range parts {
+			require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Partition: p, Value: []byte(value)}).FirstErr())
+		}
+	}
+	write(a, "source's", 0, 1) // partition 2 stays empty
+	write(b, "own", 1)
+
+	c := b.mirrors()
+	require.NoError(t, c.Create(t.Context(), "m", map[string]string{mirrorrpc.ConfigBootstrap: a.addr()}))
+	require.NoError(t, c.Start(t.Context(), "m", "t"))
+	states := func() (all []string) {
+		mirrors, err := c.Describe(t.Context(), "m")
+		require.NoError(t, err)
+		for _, p := range mirrors[0].Topics[0].Partitions {
+			all = append(all, p.StateValue)
+		}
+		return all
+	}
+	ends := func() (all []int64) {
+		for i := range int32(3) {
+			p, err := b.Env().Replicas.Partition("t", i)
+			require.NoError(t, err)
+			all = append(all, p.Offsets().LogEnd)
+		}
+		return all
+	}
+	await := func(want []string, logEnds []int64) {
+		require.Eventually(t, func() bool { return slices.Equal(want, states()) && slices.Equal(logEnds, ends()) }, 20*time.Second, 2*time.Millisecond)
+	}
+	await([]string{"MIRRORING", "FAILED", "MIRRORING"}, []int64{1, 1, 0})
+	require.NoError(t, c.Stop(t.Context(), "m", "t"))
+	await([]string{"STOPPED", "STOPPED", "STOPPED"}, []int64{2, 1, 1})
+	write(b, "promoted", 0, 1, 2)
+	mirrors, err := c.Describe(t.Context(), "m")
+	require.NoError(t, err)
+	for i, barrier := range []int64{1, -1, 0} {
+		p := mirrors[0].Topics[0].Partitions[i]
+		require.Equal(t, barrier, p.BarrierOffset, "partition %d", i)
+		require.Nil(t, p.ErrorMessage)
+	}
 }
 
 // RO-2: a transaction that was open when the mirror started, and ended
