@@ -1,0 +1,208 @@
+package mirror
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// fakeSource is a broker of the source cluster, on a real socket.
+type fakeSource struct {
+	t         *testing.T
+	ln        net.Listener
+	clusterID string
+	wg        sync.WaitGroup
+
+	mu    sync.Mutex
+	epoch int32
+	log   [][]byte
+	conns map[net.Conn]bool
+	// hold, when set, keeps fetch responses that hold records back; held is
+	// told of each.
+	hold chan struct{}
+	held chan struct{}
+}
+
+func newFakeSource(t *testing.T, addr, clusterID string) *fakeSource {
+	ln, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	s := &fakeSource{t: t, ln: ln, clusterID: clusterID, conns: map[net.Conn]bool{}, held: make(chan struct{}, 10)}
+	s.wg.Go(s.accept)
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *fakeSource) addr() string { return s.ln.Addr().String() }
+
+// kill closes the listener and every connection, as a dead broker does.
+func (s *fakeSource) kill() {
+	_ = s.ln.Close()
+	s.mu.Lock()
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+func (s *fakeSource) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+func (s *fakeSource) put(epoch int32, batches ...[]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch = epoch
+	s.log = append(s.log, batches...)
+}
+
+func (s *fakeSource) accept() {
+	for {
+		c, err := s.ln.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.conns[c] = true
+		s.mu.Unlock()
+		s.wg.Go(func() {
+			s.serve(c)
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+			_ = c.Close()
+		})
+	}
+}
+
+func (s *fakeSource) serve(c net.Conn) {
+	in := bufio.NewReader(c)
+	for {
+		var size [4]byte
+		if _, err := io.ReadFull(in, size[:]); err != nil {
+			return
+		}
+		raw := make([]byte, binary.BigEndian.Uint32(size[:]))
+		if _, err := io.ReadFull(in, raw); err != nil {
+			return
+		}
+		b := kbin.Reader{Src: raw}
+		key, version, correlation := b.Int16(), b.Int16(), b.Int32()
+		b.NullableString()
+		req := kmsg.RequestForKey(key)
+		req.SetVersion(version)
+		if req.IsFlexible() {
+			b.Uvarint()
+		}
+		if err := req.ReadFrom(b.Src); err != nil {
+			s.t.Errorf("source: key %d: %v", key, err)
+			return
+		}
+		resp := s.answer(req)
+		resp.SetVersion(version)
+		out := kbin.AppendInt32(make([]byte, 4), correlation)
+		if resp.IsFlexible() && key != 18 {
+			out = append(out, 0)
+		}
+		out = resp.AppendTo(out)
+		binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+		if f, ok := resp.(*kmsg.FetchResponse); ok && len(f.Topics[0].Partitions[0].RecordBatches) > 0 {
+			s.mu.Lock()
+			hold := s.hold
+			s.mu.Unlock()
+			if hold != nil {
+				s.held <- struct{}{}
+				<-hold
+			}
+		}
+		if _, err := c.Write(out); err != nil {
+			return
+		}
+	}
+}
+
+func (s *fakeSource) answer(req kmsg.Request) kmsg.Response {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r := req.(type) {
+	case *kmsg.ApiVersionsRequest:
+		resp := kmsg.NewPtrApiVersionsResponse()
+		for key, highest := range map[int16]int16{1: 13, 3: 12, 18: 3} {
+			resp.ApiKeys = append(resp.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: key, MaxVersion: highest})
+		}
+		return resp
+	case *kmsg.MetadataRequest:
+		resp := kmsg.NewPtrMetadataResponse()
+		resp.ClusterID = &s.clusterID
+		host, port, _ := net.SplitHostPort(s.addr())
+		broker := kmsg.MetadataResponseBroker{NodeID: 7, Host: host}
+		_, _ = fmt.Sscan(port, &broker.Port)
+		resp.Brokers = []kmsg.MetadataResponseBroker{broker}
+		for _, asked := range r.Topics {
+			t := kmsg.NewMetadataResponseTopic()
+			t.Topic, t.TopicID = asked.Topic, topicID
+			if *asked.Topic != "t" {
+				t.ErrorCode = kerr.UnknownTopicOrPartition.Code
+			} else {
+				p := kmsg.NewMetadataResponseTopicPartition()
+				p.Leader, p.LeaderEpoch = 7, s.epoch
+				t.Partitions = append(t.Partitions, p)
+			}
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp
+	case *kmsg.FetchRequest:
+		return s.fetchLocked(r)
+	}
+	panic(fmt.Sprintf("source: %T", req))
+}
+
+func (s *fakeSource) fetchLocked(r *kmsg.FetchRequest) kmsg.Response {
+	resp := kmsg.NewPtrFetchResponse()
+	asked := r.Topics[0].Partitions[0]
+	p := kmsg.NewFetchResponseTopicPartition()
+	if r.ReplicaID != -1 || r.IsolationLevel != 0 {
+		s.t.Error("a mirror must fetch as a consumer that reads uncommitted")
+	}
+	end := int64(0)
+	fetched := int32(-1)
+	for _, raw := range s.log {
+		b := header(raw)
+		if b.BaseOffset >= asked.FetchOffset {
+			p.RecordBatches = append(p.RecordBatches, raw...)
+		}
+		if b.LeaderEpoch <= asked.LastFetchedEpoch {
+			fetched, end = b.LeaderEpoch, b.LastOffset+1
+		}
+		p.HighWatermark = b.LastOffset + 1
+	}
+	switch {
+	case asked.CurrentLeaderEpoch != s.epoch:
+		p.ErrorCode, p.RecordBatches = kerr.FencedLeaderEpoch.Code, nil
+		if asked.CurrentLeaderEpoch > s.epoch {
+			p.ErrorCode = kerr.UnknownLeaderEpoch.Code
+		}
+	case asked.LastFetchedEpoch >= 0 && (fetched < asked.LastFetchedEpoch || end < asked.FetchOffset):
+		p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset, p.RecordBatches = fetched, end, nil
+	}
+	if len(p.RecordBatches) == 0 && p.ErrorCode == 0 && p.DivergingEpoch.EndOffset < 0 {
+		time.Sleep(time.Duration(min(r.MaxWaitMillis, 5)) * time.Millisecond) // an impatient long poll
+	}
+	topic := kmsg.NewFetchResponseTopic()
+	topic.TopicID = r.Topics[0].TopicID
+	topic.Partitions = []kmsg.FetchResponseTopicPartition{p}
+	resp.Topics = []kmsg.FetchResponseTopic{topic}
+	return resp
+}
