@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -133,6 +134,30 @@ func TestNothingIsAppendedAfterTheSession(t *testing.T) {
 		require.Equal(t, end, p.Offsets().LogEnd)
 		require.NoError(t, w.m.Close(false))
 	}
+}
+
+func TestEndMirrorWaitsForAnAppendInProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.topic("t", nil, node)
+		p := w.mirrored("t", 1)
+		_, err := p.BeginMirror()
+		require.NoError(t, err)
+		p.order.Lock() // as an append holds it
+		ended := make(chan struct{})
+		go func() {
+			p.EndMirror()
+			close(ended)
+		}()
+		synctest.Wait()
+		select {
+		case <-ended:
+			t.Fatal("EndMirror did not wait")
+		default:
+		}
+		p.order.Unlock()
+		<-ended
+	})
 }
 
 func TestSessionsEnd(t *testing.T) {

@@ -71,10 +71,21 @@ func TestHighWatermarkFollowsTheISR(t *testing.T) {
 		require.EqualValues(t, 2, p.Offsets().HighWatermark)
 		require.Equal(t, []string{"0:a", "1:b"}, all(t, p))
 
+		// Ends fetched in an earlier leader epoch count no more.
 		_, err := p.Append(t.Context(), plain("c"), AppendOptions{LeaderEpoch: -1})
 		require.NoError(t, err)
+		w.edit("t", func(_ *quorum.Topic, p *quorum.Partition) { p.ISR = []int32{node, 2, 3} })
+		fetch(2, 3)
 		w.edit("t", func(_ *quorum.Topic, p *quorum.Partition) { p.LeaderEpoch = 1 })
-		require.EqualValues(t, 2, p.Offsets().HighWatermark, "ends fetched in an earlier epoch count no more")
+		again := func(id int32) {
+			o := consumer(3)
+			o.ReplicaID, o.CurrentLeaderEpoch = id, 1
+			read(t, p, o)
+		}
+		again(3)
+		require.EqualValues(t, 2, p.Offsets().HighWatermark)
+		again(2)
+		require.EqualValues(t, 3, p.Offsets().HighWatermark)
 
 		_, err = p.Read(ReadOptions{Offset: 0, ReplicaID: 9, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1})
 		require.ErrorIs(t, err, kerr.NotLeaderForPartition)
