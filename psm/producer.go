@@ -30,6 +30,12 @@ func unknown(pid int64) producer {
 	return producer{pid: pid, txnFirst: -1, lastTs: -1, coordEpoch: -1, epoch: -1}
 }
 
+// reset makes p what is known of pid, which was never seen. The rings keep what
+// they hold: n says how much of it counts.
+func (p *producer) reset(pid int64) {
+	p.pid, p.txnFirst, p.lastTs, p.coordEpoch, p.epoch, p.n, p.next = pid, -1, -1, -1, -1, 0, 0
+}
+
 // newest is the ring index of the newest batch; n must not be 0.
 func (p *producer) newest() int {
 	if p.next == 0 {

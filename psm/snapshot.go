@@ -88,7 +88,7 @@ func DecodeSnapshot(p []byte) ([]SnapshotEntry, error) {
 	}
 	out := make([]SnapshotEntry, n)
 	for i := range out {
-		if out[i], err = decodeSnapshotEntry(p, i); err != nil {
+		if err := out[i].decode(p, i); err != nil {
 			return nil, err
 		}
 	}
@@ -114,25 +114,23 @@ func checkSnapshot(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// decodeSnapshotEntry reads entry i of snapshot p, which is whole.
-func decodeSnapshotEntry(p []byte, i int) (SnapshotEntry, error) {
+// decode reads entry i of snapshot p, which is whole.
+func (e *SnapshotEntry) decode(p []byte, i int) error {
 	be := binary.BigEndian
 	p = p[snapshotHeader+i*snapshotEntry:][:snapshotEntry]
-	e := SnapshotEntry{
-		ProducerID:            int64(be.Uint64(p)),
-		Epoch:                 int16(be.Uint16(p[8:])),
-		LastSequence:          int32(be.Uint32(p[10:])),
-		LastOffset:            int64(be.Uint64(p[14:])),
-		OffsetDelta:           int32(be.Uint32(p[22:])),
-		Timestamp:             int64(be.Uint64(p[26:])),
-		CoordinatorEpoch:      int32(be.Uint32(p[34:])),
-		CurrentTxnFirstOffset: int64(be.Uint64(p[38:])),
-	}
+	e.ProducerID = int64(be.Uint64(p))
+	e.Epoch = int16(be.Uint16(p[8:]))
+	e.LastSequence = int32(be.Uint32(p[10:]))
+	e.LastOffset = int64(be.Uint64(p[14:]))
+	e.OffsetDelta = int32(be.Uint32(p[22:]))
+	e.Timestamp = int64(be.Uint64(p[26:]))
+	e.CoordinatorEpoch = int32(be.Uint32(p[34:]))
+	e.CurrentTxnFirstOffset = int64(be.Uint64(p[38:]))
 	if e.ProducerID < 0 || e.OffsetDelta < 0 || e.LastOffset < -1 || e.CurrentTxnFirstOffset < -1 {
-		return e, fmt.Errorf("producer snapshot: %w: entry %d of producer %d, last offset %d, delta %d, transaction at %d",
+		return fmt.Errorf("producer snapshot: %w: entry %d of producer %d, last offset %d, delta %d, transaction at %d",
 			ErrCorrupt, i, e.ProducerID, e.LastOffset, e.OffsetDelta, e.CurrentTxnFirstOffset)
 	}
-	return e, nil
+	return nil
 }
 
 // load makes s, which is new, the state that a snapshot at offset end holds.
@@ -144,10 +142,20 @@ func (s *State) load(snapshot []byte, end, nowMs int64) error {
 	}
 	var open []uint32
 	s.table.reserve(n)
-	highest := int64(-1)
+	// While the ids rise, none can be there twice: the index then learns of them
+	// many at a time, so that its cache misses overlap.
+	rising, highest := true, int64(-1)
+	var late [64]uint32 // slots that the index does not know yet
+	waiting := 0
+	know := func() {
+		for _, at := range late[:waiting] {
+			s.table.link(s.table.hash(s.table.at(at).pid), at)
+		}
+		waiting = 0
+	}
+	var e SnapshotEntry
 	for i := range n {
-		e, err := decodeSnapshotEntry(snapshot, i)
-		if err != nil {
+		if err := e.decode(snapshot, i); err != nil {
 			return err
 		}
 		if e.CurrentTxnFirstOffset < 0 && nowMs-e.Timestamp >= s.cfg.ExpirationMs {
@@ -156,11 +164,19 @@ func (s *State) load(snapshot []byte, end, nowMs int64) error {
 		if e.LastOffset >= end || e.CurrentTxnFirstOffset >= end {
 			return fmt.Errorf("producer snapshot at %d: %w: producer %d beyond it", end, ErrCorrupt, e.ProducerID)
 		}
-		if e.ProducerID <= highest && s.table.find(e.ProducerID) != none {
+		if rising && e.ProducerID <= highest {
+			rising = false
+			know()
+		}
+		if !rising && s.table.find(e.ProducerID) != none {
 			return fmt.Errorf("producer snapshot at %d: %w: producer %d twice", end, ErrCorrupt, e.ProducerID)
 		}
-		highest = max(highest, e.ProducerID)
-		at := s.table.insert(e.ProducerID)
+		highest = e.ProducerID
+		at := s.table.take(e.ProducerID)
+		late[waiting] = at
+		if waiting++; waiting == len(late) || !rising {
+			know()
+		}
 		p := &s.table.at(at).producer
 		p.epoch, p.coordEpoch, p.lastTs, p.txnFirst = e.Epoch, e.CoordinatorEpoch, e.Timestamp, e.CurrentTxnFirstOffset
 		if e.LastOffset >= 0 {
@@ -170,6 +186,7 @@ func (s *State) load(snapshot []byte, end, nowMs int64) error {
 			open = append(open, at)
 		}
 	}
+	know()
 	slices.SortFunc(open, func(a, b uint32) int { return cmp.Compare(s.table.at(a).txnFirst, s.table.at(b).txnFirst) })
 	for _, i := range open {
 		s.table.openTxn(i)

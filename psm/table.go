@@ -73,15 +73,16 @@ func (t *table) find(pid int64) uint32 {
 	}
 }
 
-// reserve makes the index big enough for n producers, if it is empty.
+// reserve makes room for n producers in the index of an empty table.
 func (t *table) reserve(n int) {
+	if len(t.index) > 0 || n == 0 {
+		return
+	}
 	size := 8
 	for n*5 > size*4 {
 		size *= 2
 	}
-	if len(t.index) == 0 {
-		t.index = make([]uint64, size)
-	}
+	t.index = make([]uint64, size)
 }
 
 // insert adds an unknown producer pid, which must not be there.
@@ -89,6 +90,13 @@ func (t *table) insert(pid int64) uint32 {
 	if (t.n+1)*5 > len(t.index)*4 {
 		t.rehash(max(8, len(t.index)*2))
 	}
+	s := t.take(pid)
+	t.link(t.hash(pid), s)
+	return s
+}
+
+// take gives pid a slot that the index does not know yet.
+func (t *table) take(pid int64) uint32 {
 	s := t.free
 	if s != none {
 		t.free = t.at(s).after
@@ -97,9 +105,10 @@ func (t *table) insert(pid int64) uint32 {
 		t.used++
 		t.grow(s)
 	}
-	*t.at(s) = slot{producer: unknown(pid), before: none, after: none}
+	p := t.at(s)
+	p.reset(pid)
+	p.before, p.after, p.mark = none, none, 0
 	t.n++
-	t.link(t.hash(pid), s)
 	return s
 }
 
