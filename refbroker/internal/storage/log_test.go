@@ -2,6 +2,8 @@ package storage
 
 import (
 	"encoding/binary"
+	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -169,6 +171,9 @@ func TestReadWholeBatchesWithinBounds(t *testing.T) {
 			raw, err = l.Read(at, at|1, 1000, true)
 			require.NoError(t, err)
 			require.Empty(t, raw, "none that reaches beyond the bound")
+			raw, err = l.Read(at, at|1, 1, true)
+			require.NoError(t, err)
+			require.Empty(t, raw, "not even the first")
 			raw, err = l.Read(at, at/2*2+2, 1000, true)
 			require.NoError(t, err)
 			require.Len(t, raw, size)
@@ -364,4 +369,46 @@ func TestEndOffsetForEpoch(t *testing.T) {
 	check(9, 9, 40)
 	require.Equal(t, int32(5), l.EpochAt(25))
 	require.Equal(t, int32(12), l.EpochAt(40))
+}
+
+// A clean close leaves the producer state at the log's end, all indexes, and
+// nothing that the next opening has to write.
+func TestCleanCloseLeavesEverything(t *testing.T) {
+	onEach(t, func(t *testing.T, p place) {
+		l := openLog(t, p, Config{SegmentBytes: 300, IndexInterval: 1, Now: now}, OpenOptions{})
+		for i := range int32(6) {
+			lead(t, l, by(7, 0, i, 1).build(), client)
+		}
+		want := l.state.SnapshotEntries()
+		require.NoError(t, l.Close(true))
+		names, err := folderNames(p.fs, p.dir)
+		require.NoError(t, err)
+		files := map[string]string{}
+		for _, n := range names {
+			raw, err := afero.ReadFile(p.fs, p.dir+"/"+n)
+			require.NoError(t, err)
+			files[n] = string(raw)
+		}
+		got, err := psm.DecodeSnapshot([]byte(files[psm.SnapshotName(6)]))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		for i, s := range l.segments {
+			require.Equal(t, string(encodeOffsetIndex(s.index)), files[fmt.Sprintf("%020d.index", s.base)], i)
+			require.Equal(t, string(encodeTimeIndex(s.times)), files[fmt.Sprintf("%020d.timeindex", s.base)], i)
+			require.NotEmpty(t, s.times)
+		}
+		require.Equal(t, "0\n1\n0 0\n", files[fileEpochs])
+		_, err = Open(afero.NewReadOnlyFs(p.fs), p.dir, small(), OpenOptions{TopicID: topicID, Clean: true})
+		require.ErrorIs(t, err, fs.ErrPermission, "a log is opened to be written to")
+		l = openLog(t, p, small(), OpenOptions{Clean: true})
+		require.NoError(t, l.Close(false))
+		again, err := folderNames(p.fs, p.dir)
+		require.NoError(t, err)
+		require.ElementsMatch(t, names, again)
+		for _, n := range again {
+			raw, err := afero.ReadFile(p.fs, p.dir+"/"+n)
+			require.NoError(t, err)
+			require.Equal(t, files[n], string(raw), n)
+		}
+	})
 }

@@ -203,6 +203,7 @@ func TestDeleteRecordsKeepsProducers(t *testing.T) {
 			require.NoError(t, l.Close(clean))
 			l = openLog(t, p, small(), OpenOptions{Clean: clean, LogStart: start})
 			require.Equal(t, int64(20), l.Marks().LogStart)
+			require.True(t, lead(t, l, by(8, 0, 0, 10).build(), client).Duplicate)
 			require.Equal(t, int64(21), lead(t, l, by(7, 0, 11, 1).build(), client).BaseOffset)
 			require.Equal(t, int64(22), lead(t, l, by(8, 0, 10, 1).build(), client).BaseOffset)
 			_, err = l.Read(3, 21, 100, true)
@@ -247,5 +248,22 @@ func TestStableCut(t *testing.T) {
 			require.Empty(t, l.OpenTransactions())
 			require.Equal(t, at, l.Marks().LastStable)
 		})
+	}
+}
+
+// A log that is cut and then follows another line, of lower leader epochs,
+// must not find the epochs that were cut in its checkpoint again.
+func TestCutEpochsStayCut(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		l := openLog(t, place{fs: afero.NewMemMapFs(), dir: "/t-0"}, small(), OpenOptions{})
+		lead2(t, l, plain(5).build(), 1)
+		lead2(t, l, plain(5).build(), 3)
+		_, err := l.TruncateTo(5)
+		require.NoError(t, err)
+		_, err = l.AppendAsFollower(plain(9).at(5, 1).build())
+		require.NoError(t, err)
+		require.NoError(t, l.Close(clean))
+		l = openLog(t, place{fs: l.fs, dir: "/t-0"}, small(), OpenOptions{Clean: clean, RecoveryPoint: 5})
+		require.Equal(t, []EpochStart{{1, 0}}, l.Epochs())
 	}
 }
