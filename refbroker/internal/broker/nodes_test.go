@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/quorum"
 )
 
 // Three nodes in one process are one cluster, beside another cluster of one.
@@ -56,7 +57,7 @@ func TestThreeNodesAreOneCluster(t *testing.T) {
 		topic := fmt.Sprint("made-by-", i)
 		n.topic(topic, 3)
 		for _, m := range nodes { // each hears of it in its own time
-			_, err := m.Env().Quorum.WaitIndex(m.ctx(), n.Env().Quorum.Image().Index)
+			_, err := m.Env().Quorum.Wait(m.ctx(), func(i *quorum.Image) bool { return i.Topics[topic] != nil })
 			require.NoError(t, err)
 		}
 		cl := n.client()
