@@ -3,10 +3,12 @@ package storage
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/spf13/afero"
 	"github.com/stretchr/testify/require"
 
 	"watershed.example/psm"
@@ -67,4 +69,52 @@ func TestReadersAmongWriters(t *testing.T) {
 		_, err = l.AppendAsLeader(plain(1).build(), 0, client)
 		require.ErrorIs(t, err, ErrClosed)
 	})
+}
+
+// hookFs calls before each read of a log file that is open for reading.
+type hookFs struct {
+	afero.Fs
+	before func(name string)
+}
+
+type hookFile struct {
+	afero.File
+	fs *hookFs
+}
+
+func (f *hookFs) Open(name string) (afero.File, error) {
+	file, err := f.Fs.Open(name)
+	if err != nil || !strings.HasSuffix(name, suffixLog) {
+		return file, err
+	}
+	return &hookFile{File: file, fs: f}, nil
+}
+
+func (f *hookFile) ReadAt(p []byte, off int64) (int, error) {
+	if f.fs.before != nil {
+		f.fs.before(f.Name())
+	}
+	return f.File.ReadAt(p, off)
+}
+
+// A read that a deletion overtakes is done again, on what is there then.
+func TestReadIsRepeatedWhenOvertaken(t *testing.T) {
+	hooks := &hookFs{Fs: afero.NewMemMapFs()}
+	l := openLog(t, place{fs: hooks, dir: "/t-0"}, Config{SegmentBytes: 150, Now: now}, OpenOptions{})
+	for range 6 {
+		lead(t, l, plain(1).build(), client)
+	}
+	require.Greater(t, len(l.segments), 2)
+	overtaken := 0
+	hooks.before = func(string) {
+		if overtaken++; overtaken == 1 {
+			_, err := l.DeleteRecords(5)
+			require.NoError(t, err)
+		}
+	}
+	_, err := l.Read(0, 6, 1000, true)
+	var outside *ErrOutOfRange
+	require.ErrorAs(t, err, &outside)
+	require.Equal(t, ErrOutOfRange{0, 5, 6}, *outside)
+	require.Equal(t, 1, overtaken)
 }
