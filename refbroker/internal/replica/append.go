@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -40,8 +41,9 @@ func (p *Partition) appendLocked(raw []byte, o AppendOptions) (AppendResult, int
 	}
 	done, err := p.log.AppendAsLeader(raw, r.epoch, a)
 	if err != nil {
-		return AppendResult{}, 0, storageError(err)
+		return AppendResult{}, 0, p.told(storageError(err))
 	}
+	p.failing = false
 	if !done.Duplicate {
 		p.raiseHighWatermark()
 	}
@@ -49,6 +51,16 @@ func (p *Partition) appendLocked(raw []byte, o AppendOptions) (AppendResult, int
 		BaseOffset: done.BaseOffset, LastOffset: done.LastOffset, LogAppendTime: done.LogAppendTime,
 		LogStartOffset: done.LogStart, Duplicate: done.Duplicate,
 	}, r.epoch, nil
+}
+
+// told logs the first of a row of appends that the disk refused: clients only
+// see a code that they retry. order is held.
+func (p *Partition) told(err error) error {
+	if errors.Is(err, kerr.KafkaStorageError) && !p.failing {
+		p.failing = true
+		p.logger.Error("append refused by the storage; logged once until one succeeds", "partition", p.Name(), "err", err)
+	}
+	return err
 }
 
 // mayAppend says whether others than the mirror may append now.

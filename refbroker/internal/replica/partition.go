@@ -40,6 +40,8 @@ type Partition struct {
 	// session is the mirror session that may append, 0 for none; sessions
 	// counts them. Under order.
 	session, sessions uint64
+	// failing: the storage refused the last append. Under order.
+	failing bool
 
 	// mu guards what follows. It is never held over anything that waits.
 	mu      sync.Mutex
