@@ -171,13 +171,37 @@ func (p *Producer) Send(ctx context.Context, n int, parts ...Partition) error {
 		}
 	}
 	if err := p.cl.Flush(ctx); err != nil {
-		// The records' promises still come: ctx ends them.
+		mu.Lock()
 		first = fmt.Errorf("producer %s: flush: %w", p.name, err)
+		mu.Unlock()
+		// The records' promises still come. But one whose batch was under way when
+		// its broker died comes only with Close: its outcome is unknown for good.
+		if !within(deliveryTimeout, &wg) {
+			return err
+		}
 	}
 	wg.Wait()
 	mu.Lock()
 	defer mu.Unlock()
 	return first
+}
+
+// within waits for wg no longer than limit. What waits on goes on until the
+// client is closed, which ends every record.
+func within(limit time.Duration, wg *sync.WaitGroup) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // Begin opens a transaction that its writer means to end as intent says.
