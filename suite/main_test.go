@@ -81,6 +81,9 @@ func testMain(m *testing.M) int {
 		return fail(err)
 	}
 	say("seed %d, launcher %s (%s), evidence in %s", settings.Seed, settings.Launcher, settings.Why, run.folder)
+	if err := fixtures.Prepare(ctx, settings.Launcher); err != nil {
+		return fail(err)
+	}
 	code := m.Run()
 	if err := finish(); err != nil {
 		fmt.Fprintln(os.Stderr, "watershed:", err)

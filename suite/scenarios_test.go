@@ -47,9 +47,7 @@ func reproduce(test string) string {
 	for _, d := range settings.Defects {
 		b.WriteString(" -defect=" + d)
 	}
-	if settings.Launcher != "process" {
-		b.WriteString(" -launcher=" + settings.Launcher)
-	}
+	b.WriteString(" -launcher=" + settings.Launcher) // auto may choose another one elsewhere
 	return b.String()
 }
 

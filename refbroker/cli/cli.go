@@ -48,8 +48,16 @@ func crash() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = p.Kill()
 	}
+	if os.Getpid() == 1 {
+		// The first process of a container can't be killed from inside. Nothing
+		// of the broker runs on the way out here either.
+		os.Exit(exitKilled)
+	}
 	select {}
 }
+
+// exitKilled is how shells tell of a process that SIGKILL ended.
+const exitKilled = 128 + 9
 
 // The exit codes of [Main].
 const (

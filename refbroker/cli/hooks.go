@@ -68,6 +68,13 @@ func DialHooks(ctx context.Context, path string) (*Hooks, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("connect to test hooks: %w", err)
 	}
+	return NewHooks(conn, watch)
+}
+
+// NewHooks makes a client of two connections that lead to the hooks socket some
+// other way, such as "refbroker hooks relay" where the broker runs. It owns
+// them, also when it fails.
+func NewHooks(conn, watch net.Conn) (*Hooks, error) {
 	h := &Hooks{
 		commands: make(chan struct{}, 1), conn: conn, in: bufio.NewReader(conn),
 		watch: watch, ended: make(chan struct{}), changed: make(chan struct{}),

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,5 +74,32 @@ func hooksCommand() *cobra.Command {
 			s, err := h.Status(ctx)
 			return gate.Reply{OK: err == nil, Armed: s.Armed, Held: s.Held}, err
 		})
+	cmd.AddCommand(&cobra.Command{
+		Use: "relay", Args: cobra.NoArgs,
+		Short: "Join stdin and stdout to the socket, for a client elsewhere",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return relayHooks(c.Context(), socket, c.InOrStdin(), c.OutOrStdout())
+		},
+	})
 	return cmd
+}
+
+// relayHooks carries bytes both ways until the socket's end or the end of in.
+// A read of in that waits meanwhile ends with the process.
+func relayHooks(ctx context.Context, socket string, in io.Reader, out io.Writer) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return fmt.Errorf("connect to test hooks: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	go func() {
+		_, _ = io.Copy(conn, in)
+		_ = conn.Close()
+	}()
+	_, err = io.Copy(out, conn)
+	if errors.Is(err, net.ErrClosed) {
+		err = nil // stdin ended first
+	}
+	return err
 }

@@ -120,3 +120,33 @@ func TestCrashIsCarriedOut(t *testing.T) {
 	require.NoError(t, c.Crash(t.Context()))
 	<-crashed
 }
+
+func TestRelayCarriesTheHooksElsewhere(t *testing.T) {
+	hooks, path, end := hooksServer(t, nil)
+	relayed := make(chan error, 2)
+	dial := func() net.Conn {
+		near, far := net.Pipe()
+		go func() {
+			relayed <- relayHooks(t.Context(), path, far, far)
+			_ = far.Close()
+		}()
+		return near
+	}
+	c, err := NewHooks(dial(), dial())
+	require.NoError(t, err)
+	require.NoError(t, c.Arm(t.Context(), "p", "", Hold))
+	passed := make(chan error, 1)
+	go func() { passed <- hooks.Pass(t.Context(), "p", "t-0") }()
+	a, err := c.Await(t.Context(), "p", "")
+	require.NoError(t, err)
+	require.Equal(t, "t-0", a.Partition)
+	_, err = c.Release(t.Context(), "p", "")
+	require.NoError(t, err)
+	require.NoError(t, <-passed)
+	end()
+	<-c.Gone()
+	require.NoError(t, c.Close())
+	require.NoError(t, <-relayed)
+	require.NoError(t, <-relayed)
+	require.ErrorContains(t, relayHooks(t.Context(), path, nil, nil), "connect to test hooks")
+}

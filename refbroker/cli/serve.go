@@ -145,6 +145,14 @@ func inherited(flag string, fd int) (*os.File, error) {
 	if fd < 0 {
 		return nil, nil
 	}
+	if fd <= 2 {
+		// A standard stream stays open when its copy is closed: what is opened
+		// next must never get its number, and be written to by mistake.
+		var err error
+		if fd, err = duplicate(fd); err != nil {
+			return nil, fmt.Errorf("--%s %d: not an open descriptor: %w", flag, fd, err)
+		}
+	}
 	// Nonblocking, so that Close ends a Read.
 	if err := setNonblock(fd); err != nil {
 		return nil, fmt.Errorf("--%s %d: not an open descriptor: %w", flag, fd, err)

@@ -51,6 +51,11 @@ func (s Scenario) holds() []string {
 	if s.Plan != nil {
 		return []string{s.Plan.Point}
 	}
+	if s.KillSource || s.RestartDestination {
+		// Without a source a stop is over in no time, and nobody would have tried
+		// to write during it.
+		return []string{"before:settled"}
+	}
 	return nil
 }
 
