@@ -18,8 +18,9 @@ import (
 const (
 	RunFile     = "run.json"
 	HistoryFile = "history.jsonl"
-	LogsDir     = "logs"   // logs/CLUSTER/NODE/TOPIC-PARTITION/
-	BrokerDir   = "broker" // broker/CLUSTER-NODE.log
+	LogsDir     = "logs"     // logs/CLUSTER/NODE/TOPIC-PARTITION/, at the run's end
+	EpisodesDir = "episodes" // episodes/NUMBER/CLUSTER/NODE/TOPIC-PARTITION/, at an episode's end
+	BrokerDir   = "broker"   // broker/CLUSTER-NODE.log
 )
 
 // Evidence is everything that a check may look at.

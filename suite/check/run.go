@@ -9,7 +9,7 @@ import (
 )
 
 // RunVersion is the version of run.json that this package reads.
-const RunVersion = 1
+const RunVersion = 2
 
 // Profile names the rules that a destination follows.
 type Profile string
@@ -32,6 +32,9 @@ type Run struct {
 	Clusters []Cluster `json:"clusters"`
 	Edges    []Edge    `json:"edges"`
 	Topics   []Topic   `json:"topics"`
+	// Episodes are the stops of the run, in their order; each is judged by
+	// itself. Without any, each edge is one, with the logs of the run's end.
+	Episodes []Episode `json:"episodes,omitempty"`
 	// Exercises holds the ids of the requirements that the scenario declares to exercise.
 	Exercises []string `json:"exercises"`
 	// Faults are the faults that have to bite for the run to mean anything.
@@ -57,6 +60,20 @@ type Edge struct {
 	Topics      []string `json:"topics"`
 	// Stops is how often the scenario stops this mirror.
 	Stops int `json:"stops"`
+}
+
+// Episode is one stop of one mirror: from the mirror's start to the settling
+// of the traffic on the promoted cluster.
+type Episode struct {
+	// Number counts the run's episodes from 1; events carry it.
+	Number int32  `json:"number"`
+	Mirror string `json:"mirror"`
+	// Logs is the folder with the raw logs of both clusters as they were at the
+	// episode's end, relative to the evidence's; [LogsDir] for the run's end.
+	Logs string `json:"logs"`
+	// Exercises holds the ids of the requirements that this episode exercises:
+	// they are inconclusive where it did not.
+	Exercises []string `json:"exercises"`
 }
 
 // Topic is one topic that the scenario uses.
@@ -137,6 +154,11 @@ func (r *Run) Validate() error {
 	for _, c := range r.Clusters {
 		if c.Name == "" || c.ID == "" {
 			return fmt.Errorf("run: cluster %q has id %q", c.Name, c.ID)
+		}
+	}
+	for i, e := range r.Episodes {
+		if e.Number != int32(i+1) || e.Logs == "" || !slices.ContainsFunc(r.Edges, func(g Edge) bool { return g.Mirror == e.Mirror }) {
+			return fmt.Errorf("run: episode %d has number %d, mirror %q and logs %q", i+1, e.Number, e.Mirror, e.Logs)
 		}
 	}
 	for _, e := range r.Edges {
