@@ -88,10 +88,13 @@ type Topic struct {
 
 // PlannedFault is a fault that the scenario declares.
 type PlannedFault struct {
-	ID    string `json:"id"` // the id in the history's fault events
-	Name  string `json:"name"`
-	Link  string `json:"link"`
-	Phase string `json:"phase"`
+	ID string `json:"id"` // the id in the history's fault events
+	// Episode is the number of the episode that it strikes, 0 in runs that don't
+	// number theirs.
+	Episode int32  `json:"episode,omitempty"`
+	Name    string `json:"name"`
+	Link    string `json:"link"`
+	Phase   string `json:"phase"`
 }
 
 // Floors are the least numbers of acknowledged records without which a run
