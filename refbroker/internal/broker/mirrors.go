@@ -18,6 +18,7 @@ func mirrorAPIs(e *env.Env, m *mirror.Manager) []wire.API {
 		stopMirrorTopics(e),
 		listClusterMirrors(e),
 		describeClusterMirrors(e, m),
+		bumpLeaderEpochs(e),
 	}
 }
 
