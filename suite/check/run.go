@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"watershed.example/suite/contract"
 )
 
 // RunVersion is the version of run.json that this package reads.
@@ -88,10 +90,13 @@ type Topic struct {
 
 // PlannedFault is a fault that the scenario declares.
 type PlannedFault struct {
-	ID    string `json:"id"` // the id in the history's fault events
-	Name  string `json:"name"`
-	Link  string `json:"link"`
-	Phase string `json:"phase"`
+	ID string `json:"id"` // the id in the history's fault events
+	// Episode is the number of the episode that it strikes, 0 in runs that don't
+	// number theirs.
+	Episode int32  `json:"episode,omitempty"`
+	Name    string `json:"name"`
+	Link    string `json:"link"`
+	Phase   string `json:"phase"`
 }
 
 // Floors are the least numbers of acknowledged records without which a run
@@ -141,6 +146,28 @@ func (r *Run) Topic(name string) *Topic {
 
 // Declares says whether the scenario exercises the requirement.
 func (r *Run) Declares(id string) bool { return slices.Contains(r.Exercises, id) }
+
+// episodesDeclare says whether one of the run's episodes exercises the requirement.
+func (r *Run) episodesDeclare(id string) bool {
+	return slices.ContainsFunc(r.Episodes, func(e Episode) bool { return slices.Contains(e.Exercises, id) })
+}
+
+// unknown returns the declared ids that the contract does not hold, each once.
+func (r *Run) unknown() []string {
+	var ids []string
+	note := func(declared []string) {
+		for _, id := range declared {
+			if _, known := contract.Get(id); !known && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	note(r.Exercises)
+	for _, e := range r.Episodes {
+		note(e.Exercises)
+	}
+	return ids
+}
 
 // Validate says whether the plan is whole: names that edges use exist, and ids
 // are there.

@@ -56,7 +56,7 @@ const context = 3
 func (j *judge) finding(s *side, a Anomaly, i int, offset int64, expected, got string) Finding {
 	f := Finding{
 		Anomaly: a, Cluster: s.Cluster, Node: s.Node, Topic: s.Topic, Partition: s.Partition,
-		Offset: offset, Expected: expected, Got: got, Evidence: j.ev.where(s.Dir),
+		Offset: offset, Expected: expected, Got: got, Evidence: j.ev.where(s.Dir), Episode: j.number, Mirror: j.mirror,
 	}
 	mid := i
 	if i >= 0 {
@@ -96,7 +96,7 @@ func (j *judge) told(p *part, a Anomaly, offset int64, expected, got string) Fin
 	}
 	return Finding{
 		Anomaly: a, Cluster: p.Destination, Topic: p.topic, Partition: p.index, Offset: offset,
-		Expected: expected, Got: got, Evidence: j.ev.where(HistoryFile),
+		Expected: expected, Got: got, Evidence: j.ev.where(HistoryFile), Episode: j.number, Mirror: j.mirror,
 	}
 }
 

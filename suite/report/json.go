@@ -15,6 +15,7 @@ const JSONVersion = 1
 type jsonResult struct {
 	Version   int            `json:"version"`
 	Passed    bool           `json:"passed"`
+	Launcher  string         `json:"launcher,omitempty"` // and why it was chosen
 	Scenarios []jsonScenario `json:"scenarios"`
 }
 
@@ -57,7 +58,7 @@ type jsonFinding struct {
 // JSON writes the result as JSON. Numbers of 64 bits are strings, since many
 // readers hold numbers as doubles (FA-24); bytes that are no text are escaped.
 func JSON(w io.Writer, r *Result) error {
-	out := jsonResult{Version: JSONVersion, Passed: r.Passed(), Scenarios: []jsonScenario{}}
+	out := jsonResult{Version: JSONVersion, Passed: r.Passed(), Launcher: printable(r.Launcher), Scenarios: []jsonScenario{}}
 	for i := range r.Scenarios {
 		out.Scenarios = append(out.Scenarios, scenarioJSON(&r.Scenarios[i]))
 	}

@@ -86,6 +86,9 @@ type SetMirrorTopics struct {
 	Desired MirrorState `json:"desired"`
 	// Discard goes with Mirroring: what the topics hold may be cut, all of it.
 	Discard bool `json:"discard,omitempty"`
+	// Resume refuses topics that are neither paused nor mirroring: to start one
+	// whose stop came meanwhile would cut what was written since.
+	Resume bool `json:"resume,omitempty"`
 }
 
 // Kind names the command.
@@ -106,6 +109,12 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 		}
 		if t.Mirror != c.Mirror && c.Desired != Mirroring {
 			return nil, nil, fmt.Errorf("topic %q: %w %q", name, ErrTopicNotInMirror, c.Mirror)
+		}
+		if c.Resume && t.Desired == Mirroring {
+			continue
+		}
+		if c.Resume && (t.Mirror != c.Mirror || t.Desired != Paused) {
+			return nil, nil, fmt.Errorf("topic %q: %w", name, ErrMirrorTopicNotPaused)
 		}
 		nt := *t
 		nt.Mirror, nt.Desired = c.Mirror, c.Desired

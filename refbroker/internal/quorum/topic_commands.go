@@ -86,7 +86,8 @@ func ValidTopicName(name string) error {
 }
 
 // DeleteTopic removes a topic; ID guards against removing another one of the
-// same name.
+// same name. One that mirrors, or is being stopped, is refused: its log is the
+// source's (RO-3), and a stop would lose what it promised.
 type DeleteTopic struct {
 	Name string   `json:"name"`
 	ID   [16]byte `json:"id"`
@@ -102,6 +103,11 @@ func (c DeleteTopic) apply(img *Image) (*Image, any, error) {
 	}
 	if t.ID != c.ID {
 		return nil, nil, fmt.Errorf("topic %q has id %x, not %x: %w", c.Name, t.ID, c.ID, kerr.UnknownTopicID)
+	}
+	for i, p := range t.Partitions {
+		if t.Mirror != "" && p.Mirror.State != Stopped {
+			return nil, nil, fmt.Errorf("topic %q: partition %d of mirror %q is %s; stop the mirror first: %w", c.Name, i, t.Mirror, p.Mirror.State, ErrReadOnlyTopic)
+		}
 	}
 	next := img.clone()
 	next.Topics = maps.Clone(img.Topics)

@@ -128,6 +128,9 @@ type API interface {
 	// high watermark, leadership or mirror state.
 	Changed() <-chan struct{}
 	Offsets() Offsets
+	// DeleteRecords raises the log's start to offset, -1 for the high
+	// watermark, and returns the start; a mirrored partition refuses it (RO-3).
+	DeleteRecords(offset int64) (start int64, err error)
 	// Leader is the leader that the quorum named and its epoch; -1 for none.
 	Leader() (node int32, epoch int32)
 	// CheckLeader returns why this replica can't answer for the partition:
