@@ -51,13 +51,22 @@ func (a topicsAction) command(o *mirrorsOptions) *cobra.Command {
 }
 
 func mirrorsStart(o *mirrorsOptions) *cobra.Command {
-	return topicsAction{
+	var discard bool
+	cmd := topicsAction{
 		use: "start", short: "Start to mirror topics, which are read-only from then on",
-		do: mirrorrpc.Client.Start, state: "MIRRORING", wait: "return once every partition is MIRRORING", done: "started",
+		do: func(c mirrorrpc.Client, ctx context.Context, mirror string, topics ...string) error {
+			if discard {
+				return c.StartAnew(ctx, mirror, topics...)
+			}
+			return c.Start(ctx, mirror, topics...)
+		},
+		state: "MIRRORING", wait: "return once every partition is MIRRORING", done: "started",
 		said: func(n int, mirror, topics string) string {
 			return fmt.Sprintf("Started %d mirror topic(s) in mirror %s: [%s]", n, mirror, topics)
 		},
 	}.command(o)
+	cmd.Flags().BoolVar(&discard, "discard", false, "cut everything that the topics hold here, and copy them anew from the source's log start")
+	return cmd
 }
 
 func mirrorsStop(o *mirrorsOptions) *cobra.Command {

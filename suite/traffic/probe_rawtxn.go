@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -96,7 +97,7 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
-		if err != nil && kerr.IsRetriable(err) && !ended(ctx) {
+		if busy(ctx, err) {
 			continue
 		}
 		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(asked, resultOf(err))})
@@ -104,5 +105,29 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 			return fmt.Errorf("raw client %s: end transaction of %s on cluster %s: %w", t.raw.name, t.txnID, t.raw.cluster.Name, err)
 		}
 		return nil
+	}
+}
+
+// askAgainAfter is how long a client waits for a coordinator that is busy.
+const askAgainAfter = 5 * time.Millisecond
+
+// busy says whether a coordinator's error passes by itself, and waits a moment
+// where it does; false when ctx ends.
+func busy(ctx context.Context, err error) bool {
+	if err == nil || !kerr.IsRetriable(err) && !errors.Is(err, kerr.ConcurrentTransactions) {
+		return false
+	}
+	return pause(ctx, askAgainAfter)
+}
+
+// pause waits; it is false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
