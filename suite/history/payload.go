@@ -82,6 +82,8 @@ type Produce struct {
 	Count int32 `json:"count"`
 	// Collision is set for a forged batch.
 	Collision Collision `json:"collision,omitempty"`
+	// Trial is set for a write that tries local producer state on purpose.
+	Trial Trial `json:"trial,omitempty"`
 	// ProducerID, Epoch and BaseSequence are what was sent, where the writer
 	// knows it (the raw producer does, franz-go's client does not); else nil.
 	Batch *BatchID `json:"batch,omitempty"`
@@ -103,6 +105,9 @@ func (p *Produce) validate(ack bool) error {
 		return err
 	}
 	if err := oneOf("collision", p.Collision, "", SameHeader, LowerEpoch, HigherEpoch, SequenceGap); err != nil {
+		return err
+	}
+	if err := p.Trial.validate(); err != nil {
 		return err
 	}
 	if p.Count < 1 {

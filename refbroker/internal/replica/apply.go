@@ -162,7 +162,7 @@ func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 		r.owed = q.Mirror.State == quorum.Stopping && !q.Mirror.Aligned
 	}
 	if c := q.Mirror.Cutting; c != nil {
-		r.cut = &cutRecord{at: c.At, epoch: c.Epoch}
+		r.cut = &cutRecord{at: c.At, epoch: c.Epoch, anew: c.Anew}
 	}
 	if c := q.Mirror.Current; c != nil {
 		r.cut = &cutRecord{at: c.L, epoch: c.Epoch}
@@ -209,7 +209,7 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 		SegmentBytes: c.segmentBytes, SegmentMs: c.segmentMs, IndexInterval: c.indexInterval, IndexBytes: c.indexBytes,
 		MaxMessageBytes: c.maxMessageBytes, LogAppendTime: c.logAppendTime,
 		Producers: psm.Config{VerifyTransactions: !t.Internal, AnyBarrierExpires: m.cfg.AnyBarrierExpires, Log: m.cfg.Logger.With("topic", t.Name)},
-		Now:       m.cfg.Host.Now, Logger: m.cfg.Logger,
+		ClusterID: m.cfg.ClusterID, Now: m.cfg.Host.Now, Logger: m.cfg.Logger,
 	}
 }
 

@@ -70,6 +70,8 @@ type role struct {
 type cutRecord struct {
 	at    int64
 	epoch int32
+	// anew: nothing stays, and the log begins at at.
+	anew bool
 }
 
 var _ API = (*Partition)(nil)
@@ -230,16 +232,6 @@ func (p *Partition) endOffsetForEpoch(epoch, leaderEpoch int32) (int32, int64) {
 		return m.Epoch, m.LogEnd
 	}
 	return p.log.EndOffsetForEpoch(epoch)
-}
-
-// Barriers lists the barriers in the log, own and inherited.
-func (p *Partition) Barriers() []Barrier {
-	found, own := p.log.Barriers()
-	out := make([]Barrier, len(found))
-	for i, b := range found {
-		out[i] = Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Own: own[i]}
-	}
-	return out
 }
 
 // close ends the partition: who waits is woken, who comes is refused.

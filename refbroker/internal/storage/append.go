@@ -294,31 +294,6 @@ func (l *Log) publish(c chunk, completed []psm.Completed) {
 	l.noteBarriers(c.batches)
 }
 
-// noteBarriers keeps the list of the log's barriers.
-func (l *Log) noteBarriers(batches []psm.Batch) {
-	found := false
-	for i := range batches {
-		if b := &batches[i]; b.IsBarrier() {
-			l.barriers = append(l.barriers, barrierOf(b))
-			found = true
-		}
-	}
-	if !found {
-		return
-	}
-	// The log has them too: recovery finds what this write does not save.
-	l.stopsDirty = true
-	if err := saveStops(l.fs, l.dir, l.stops, l.barriers); err != nil {
-		l.cfg.Logger.Warn("list of barriers is left to the next flush", "log", l.dir, "error", err)
-		return
-	}
-	l.stopsDirty = false
-}
-
-func barrierOf(b *psm.Batch) Barrier {
-	return Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID}
-}
-
 // rolls reports whether a chunk of size bytes wants a new segment.
 func (l *Log) rolls(size int, first, last *psm.Batch) bool {
 	s := l.active()

@@ -37,6 +37,22 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 	return c.end, l.cutAt(c)
 }
 
+// CountRecords counts the records from offset on, control records left out.
+func (l *Log) CountRecords(offset int64) (records int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	err = l.replay(max(offset, l.logStart), l.logEnd, func(b *psm.Batch) error {
+		if !b.IsControl() {
+			records += int64(b.Count)
+		}
+		return nil
+	})
+	return records, err
+}
+
 // cutPlace is where a truncation cuts: in segment keep at position pos.
 type cutPlace struct {
 	keep int
@@ -46,8 +62,9 @@ type cutPlace struct {
 	end, written int64
 }
 
-// TruncateFully empties the log and lets it begin at start.
-func (l *Log) TruncateFully(start int64) error {
+// TruncateFully empties the log and lets it begin at start. below are the
+// barriers that the log which is copied from there on has, or had, before it.
+func (l *Log) TruncateFully(start int64, below ...Barrier) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
@@ -77,7 +94,8 @@ func (l *Log) TruncateFully(start int64) error {
 	} else {
 		err = old.closeFiles()
 	}
-	return errors.Join(err, l.snapshots.DeleteAll(), l.reload())
+	lists := barrierLists{stops: l.stops, barriers: slices.Clone(below)}
+	return errors.Join(err, l.saveLists(lists), l.snapshots.DeleteAll(), l.reload())
 }
 
 // cutPlace finds where a truncation to offset cuts.
@@ -145,23 +163,6 @@ func (l *Log) cutAt(c cutPlace) error {
 	}
 	l.useStops()
 	return l.reload()
-}
-
-// cutStops takes barriers at or above end off the lists, and the stops that
-// they belong to: those that began in an epoch that the log had reached.
-func (l *Log) cutStops(end int64, latest int32) error {
-	stops := slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
-		return s.BarrierOffset >= end && s.Epoch <= latest
-	})
-	barriers := slices.DeleteFunc(slices.Clone(l.barriers), func(b Barrier) bool { return b.Offset >= end })
-	if len(stops) == len(l.stops) && len(barriers) == len(l.barriers) {
-		return nil
-	}
-	if err := saveStops(l.fs, l.dir, stops, barriers); err != nil {
-		return err
-	}
-	l.stops, l.barriers, l.stopsDirty = stops, barriers, false
-	return nil
 }
 
 // DeleteRecords raises the log's start to offset, but not above the high
