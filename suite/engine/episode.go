@@ -26,6 +26,7 @@ type episode struct {
 	gates    *gates
 	fault    *fault
 
+	base    int64 // producer id of the source's first transactional producer
 	forged  *traffic.Header
 	stopped map[traffic.Partition]history.Mirror
 	ended   bool
@@ -66,7 +67,7 @@ func (e *episode) trafficBefore(ctx context.Context) error {
 	var err error
 	e.source, err = newSource(ctx, e.rec, e.from(), e.layout, e.story.seed, prefix(e.Mirror.From, e.Number),
 		func(ctx context.Context, raw *traffic.Raw) (int64, error) {
-			return e.story.ids.base(ctx, e, raw, restarts)
+			return e.story.ids.choose(ctx, e, raw, restarts)
 		})
 	if err != nil {
 		return err
@@ -76,9 +77,11 @@ func (e *episode) trafficBefore(ctx context.Context) error {
 
 // wakeZombies lets writers write to a cluster that is about to mirror.
 func (e *episode) wakeZombies(ctx context.Context) error {
-	e.story.ids.used[e.Mirror.To] = true
 	var err error
 	if e.zombies, err = newZombies(ctx, e.rec, e.to(), e.layout, prefix(e.Mirror.To, e.Number)); err != nil {
+		return err
+	}
+	if err := e.story.ids.pass(ctx, e.Mirror.To, e.zombies.raw); err != nil {
 		return err
 	}
 	return e.zombies.write(ctx)
@@ -119,9 +122,9 @@ func (e *episode) first() bool {
 
 // readOnly reads and is refused on the destination while it mirrors.
 func (e *episode) readOnly(ctx context.Context) error {
-	e.story.ids.used[e.Mirror.To] = true
 	var err error
-	e.promoted, err = newPromoted(ctx, e.rec, e.to(), e.layout, e.story.seed, prefix(e.Mirror.To, e.Number))
+	e.promoted, err = newPromoted(ctx, e.rec, e.to(), e.layout, e.story.seed, prefix(e.Mirror.To, e.Number),
+		func(ctx context.Context, raw *traffic.Raw) error { return e.story.ids.pass(ctx, e.Mirror.To, raw) })
 	if err != nil {
 		return err
 	}
@@ -269,6 +272,7 @@ func (e *episode) trafficAfter(ctx context.Context) error {
 	if err := e.promoted.collide(ctx, e.forged, e.source.mirrored); err != nil {
 		return err
 	}
+	e.story.ids.meet(e)
 	if e.zombies != nil {
 		if err := e.zombies.revive(ctx); err != nil {
 			return err

@@ -26,16 +26,35 @@ const (
 type producerIDs struct {
 	used map[string]bool  // by cluster: a producer asked there
 	next map[string]int64 // by cluster: ids from here on nobody means to meet there
+	met  map[string]int64 // by cluster: ids below were met there
 }
 
 func newProducerIDs() producerIDs {
-	return producerIDs{used: map[string]bool{}, next: map[string]int64{}}
+	return producerIDs{used: map[string]bool{}, next: map[string]int64{}, met: map[string]int64{}}
 }
 
-// base is the first id that the episode's transactional producers are to have
+// pass makes sure that the next producer of a cluster gets no id under which
+// somebody else was forged there: it would be taken for that one.
+func (ids producerIDs) pass(ctx context.Context, cluster string, raw *traffic.Raw) error {
+	ids.used[cluster] = true
+	if ids.met[cluster] == 0 {
+		return nil
+	}
+	_, err := traffic.BurnProducerIDs(ctx, raw, ids.met[cluster])
+	return err
+}
+
+// meet says that the episode's producers have been met on its destination.
+func (ids producerIDs) meet(e *episode) {
+	if e.base > 0 {
+		ids.met[e.Mirror.To] = max(ids.met[e.Mirror.To], e.base+metIDs)
+	}
+}
+
+// choose sets the first id that the episode's transactional producers are to have
 // on the source: one that neither cluster has handed out, nor will have, when
 // it is to be met on the destination, which restarts so often until then.
-func (ids producerIDs) base(ctx context.Context, e *episode, source *traffic.Raw, restarts int64) (int64, error) {
+func (ids producerIDs) choose(ctx context.Context, e *episode, source *traffic.Raw, restarts int64) (int64, error) {
 	next := max(ids.next[e.Mirror.From], ids.next[e.Mirror.To])
 	ask := func(cluster string, raw *traffic.Raw) error {
 		if !ids.used[cluster] { // its first id is for an ordinary producer
@@ -59,7 +78,7 @@ func (ids producerIDs) base(ctx context.Context, e *episode, source *traffic.Raw
 	if restarts > 0 {
 		next = (next/pidBlock + restarts) * pidBlock
 	}
-	ids.used[e.Mirror.From] = true
-	ids.next[e.Mirror.To] = next + transactionalBase + metIDs
-	return next + transactionalBase, nil
+	e.base = next + transactionalBase
+	ids.next[e.Mirror.To] = e.base + metIDs
+	return e.base, ids.pass(ctx, e.Mirror.From, source)
 }

@@ -37,13 +37,22 @@ type promotedTraffic struct {
 	hammerEnded chan struct{}
 }
 
-func newPromoted(ctx context.Context, rec *traffic.Recorder, cluster traffic.Cluster, l layout, seed uint64, prefix string) (*promotedTraffic, error) {
+func newPromoted(
+	ctx context.Context, rec *traffic.Recorder, cluster traffic.Cluster, l layout, seed uint64, prefix string,
+	pass func(context.Context, *traffic.Raw) error,
+) (*promotedTraffic, error) {
 	d := &promotedTraffic{
 		rec: rec, cluster: cluster, layout: l, rng: traffic.Rand(seed, prefix+"promoted"), prefix: prefix,
 		stopHammer: func() {}, hammerEnded: make(chan struct{}),
 	}
 	d.payload = payloadOf(d.rng)
 	var err error
+	if d.raw, err = traffic.NewRaw(ctx, rec, cluster, prefix+"raw"); err != nil {
+		return d, err
+	}
+	if err := pass(ctx, d.raw); err != nil {
+		return d, err
+	}
 	for _, w := range []struct {
 		to   **traffic.Producer
 		name string
@@ -60,9 +69,6 @@ func newPromoted(ctx context.Context, rec *traffic.Recorder, cluster traffic.Clu
 	// The destination's first producer id goes to an ordinary producer, as the
 	// source's did: the two collide of themselves.
 	if _, _, err := d.idempotent.ID(ctx); err != nil {
-		return d, err
-	}
-	if d.raw, err = traffic.NewRaw(ctx, rec, cluster, prefix+"raw"); err != nil {
 		return d, err
 	}
 	d.prober, err = traffic.NewProber(ctx, d.raw, l.Probed, d.payload)

@@ -69,14 +69,14 @@ func newSource(
 		_, _, err = (*to).ID(ctx)
 		return err
 	}
+	first, err := base(ctx, s.raw)
+	if err != nil {
+		return s, err
+	}
 	if err := producer(&s.idempotent, "idempotent", history.Idempotent); err != nil {
 		return s, err
 	}
 	if err := producer(&s.plain, "plain", history.Plain); err != nil {
-		return s, err
-	}
-	first, err := base(ctx, s.raw)
-	if err != nil {
 		return s, err
 	}
 	for i, t := range []struct {
