@@ -151,7 +151,7 @@ func (e *Event) validatePayload() error {
 		}
 		return oneOf("served", e.Fetch.Served, AtOnce, LongPoll)
 	case e.Producers != nil:
-		return oneOf("when", e.Producers.When, WhenMirroring, WhenAfterStop)
+		return oneOf("when", e.Producers.When, WhenMirroring, WhenAfterStop, WhenAfterRestart)
 	case e.MirrorRPC != nil:
 		return validResult(e.MirrorRPC.Result, e.Kind == KindMirrorRPC)
 	case e.Gate != nil:
