@@ -131,6 +131,9 @@ func (e *episode) readOnly(ctx context.Context) error {
 	if err := e.promoted.startReaders(e.story.whole, "across"); err != nil {
 		return err
 	}
+	if err := e.snapshotNow(ctx); err != nil {
+		return err
+	}
 	return e.refusedRound(ctx)
 }
 
@@ -279,6 +282,9 @@ func (e *episode) trafficAfter(ctx context.Context) error {
 		}
 	}
 	if err := e.promoted.after(ctx); err != nil {
+		return err
+	}
+	if err := e.restart(ctx); err != nil {
 		return err
 	}
 	if err := e.watch(ctx); err != nil {

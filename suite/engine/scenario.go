@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,9 @@ type Scenario struct {
 	// CrashAt is the gate at which every node of the destination is killed, and
 	// started again; "" for none.
 	CrashAt string
+	// Restart is how every node of the destination is restarted amid the promoted
+	// traffic; "" for not.
+	Restart Restart
 
 	short bool // part of a short run
 	deflt bool // part of a default run
@@ -44,7 +48,7 @@ func (s Scenario) strikes() int { return max(s.Episode, 1) }
 // restarts is how often the destination of that episode is restarted until its
 // promoted traffic meets the source's.
 func (s Scenario) restarts() int64 {
-	if s.RestartDestination || s.CrashAt != "" {
+	if s.RestartDestination || s.CrashAt != "" || s.Restart == OldSnapshot {
 		return 1
 	}
 	return 0
@@ -101,8 +105,9 @@ func (s Scenario) exercises(episode int) []string {
 	if s.KillSource || s.RestartDestination {
 		ids = append(ids, "LINK-2")
 	}
-	if s.CrashAt != "" {
-		// What was refused before is accepted after a restart only.
+	if s.CrashAt != "" || s.Restart != "" {
+		// Whether what was refused before is accepted without a restart, this
+		// does not show.
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "RO-4" })
 	}
 	return ids
@@ -160,8 +165,11 @@ func Scenarios(s Selection) []Scenario {
 
 func matrix() []Scenario {
 	all := activePassive()
-	for _, t := range topologies.All()[1:] {
-		all = append(all, beyond(t)...)
+	turn := 0
+	for i, t := range topologies.All()[1:] {
+		struck := strikeable(t)
+		all = append(all, beyond(t, struck, turn, 2*i)...)
+		turn += len(struck)
 	}
 	return all
 }
@@ -193,6 +201,9 @@ func activePassive() []Scenario {
 			Name: t.Name + "/crash/" + inName(point), CrashAt: point, deflt: slices.Contains(crashPoints, point),
 		})
 	}
+	for _, how := range restarts {
+		all = append(all, Scenario{Name: t.Name + "/restart/" + string(how), Restart: how, deflt: true})
+	}
 	for i := range all {
 		all[i].Topology = t
 	}
@@ -202,9 +213,48 @@ func activePassive() []Scenario {
 // inName is a point as names of tests hold it.
 func inName(point string) string { return strings.Replace(point, ":", "-", 1) }
 
-// beyond is what a topology with several episodes goes through.
-func beyond(t topologies.Topology) []Scenario {
-	return []Scenario{{Name: t.Name + "/no-fault/none", Topology: t}}
+// strikeable lists the episodes of a topology that a fault may strike: of
+// mirrors that are stopped at the same moment the first one's.
+func strikeable(t topologies.Topology) []topologies.Episode {
+	var all []topologies.Episode
+	stops := map[int]bool{}
+	for _, e := range t.Episodes() {
+		if !stops[e.Stop] {
+			all = append(all, e)
+		}
+		stops[e.Stop] = true
+	}
+	return all
+}
+
+// beyond is what a topology with several episodes goes through: each of them is
+// struck at each point, and by each fault. Faults and points are paired off
+// along a diagonal that turns from episode to episode, so that all topologies
+// together see every pair of them. A default run strikes twice, at different
+// episodes where there are several, with the pairs that first and the next
+// numbers stand for.
+func beyond(t topologies.Topology, struck []topologies.Episode, turn, first int) []Scenario {
+	all := []Scenario{{Name: t.Name + "/no-fault/none", Topology: t, deflt: true}}
+	kinds, points := chaos.Kinds(), chaos.Points()
+	type strike struct{ episode, point int }
+	deflt := map[strike]bool{}
+	for k := range 2 {
+		// 4 has no factor in common with the number of points: no two are alike.
+		deflt[strike{(first/2 + k) % len(struck), (4*(first+k) + 1) % len(points)}] = true
+	}
+	for n, e := range struck {
+		for i, point := range points {
+			kind := kinds[(i+turn+n)%len(kinds)]
+			all = append(all, Scenario{
+				Name:     fmt.Sprintf("%s/%s/%s-%s", t.Name, kind, e, inName(point)),
+				Topology: t, Episode: e.Number,
+				Plan:          &chaos.Plan{Kind: kind, Link: e.Mirror.Link(), Point: point},
+				HealAfterStop: (i+n)%2 == 0,
+				deflt:         deflt[strike{n, i}],
+			})
+		}
+	}
+	return all
 }
 
 // crashPoints are where the crashes of a default run strike.
