@@ -15,9 +15,12 @@ import (
 type lineage struct {
 	logStart int64
 	barriers []replica.Barrier
-	// history are the clusters that the log was mirrored from, upstream those
-	// that it is mirrored from now, nearest first.
-	history, upstream []string
+	// name is the log's among those of all clusters, history those of the logs
+	// that it was mirrored from.
+	name    string
+	history []string
+	// upstream are the clusters that it is mirrored from now, nearest first.
+	upstream []string
 }
 
 // lists says whether a barrier is in the list.
@@ -117,7 +120,7 @@ func lineageOf(leader sourceLeader, r mirrorrpc.EpochResult, told bool, err erro
 	case r.LeaderEpoch != leader.epoch:
 		return nil, fmt.Errorf("leader epoch moved from %d to %d meanwhile: %w", leader.epoch, r.LeaderEpoch, kerr.LeaderNotAvailable)
 	}
-	l := &lineage{logStart: r.LogStartOffset, history: r.HistoryClusterIDs, upstream: r.UpstreamClusterIDs}
+	l := &lineage{logStart: r.LogStartOffset, name: r.LogName, history: r.History, upstream: r.UpstreamClusterIDs}
 	for _, b := range r.Barriers {
 		l.barriers = append(l.barriers, replica.Barrier{
 			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID,

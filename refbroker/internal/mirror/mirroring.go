@@ -155,13 +155,11 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 	if err := d.noLoop(source); err != nil {
 		return false, err
 	}
-	if up := upstreamOf(v, source); !slices.Equal(up, v.part.Mirror.Upstream) {
-		_, err := d.m.quorum.Apply(ctx, quorum.SetUpstream{
-			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Upstream: up,
-		})
-		if err != nil {
-			return false, fmt.Errorf("record where the source is mirrored from: %w", err)
-		}
+	if own, theirs := d.sides(v, part, source); own.end > own.start && !related(own, *theirs) {
+		return false, fmt.Errorf("mirror %s: %w: the source's log was begun anew since", d.key, errNoCommonHistory)
+	}
+	if err := d.noteUpstream(ctx, v, source); err != nil {
+		return false, err
 	}
 	if err := part.NoteBarriers(source.lineage.barriers); err != nil {
 		return false, err
@@ -177,6 +175,23 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 		to = target{at: source.lineage.logStart, anew: true}
 	}
 	return false, d.cutTo(ctx, v, part, source, to)
+}
+
+// noteUpstream records where the source is and was mirrored from, if that is
+// news.
+func (d *driver) noteUpstream(ctx context.Context, v view, source sourceLeader) error {
+	up, history := upstreamOf(v, source), historyOf(source)
+	known := func(name string) bool { return slices.Contains(v.part.Mirror.History, name) }
+	if slices.Equal(up, v.part.Mirror.Upstream) && !slices.ContainsFunc(history, func(n string) bool { return !known(n) }) {
+		return nil
+	}
+	_, err := d.m.quorum.Apply(ctx, quorum.SetUpstream{
+		Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Upstream: up, History: history,
+	})
+	if err != nil {
+		return fmt.Errorf("record where the source is mirrored from: %w", err)
+	}
+	return nil
 }
 
 // realign follows a source whose log parts from this one below its end: the

@@ -52,7 +52,7 @@ func (c CreateTopic) apply(img *Image) (*Image, any, error) {
 		}
 		p := &Partition{
 			Replicas: slices.Clone(replicas), Leader: -1,
-			Mirror: MirrorPartition{State: Unknown, LastMirroredOffset: -1, LastMirroredEpoch: -1},
+			Mirror: MirrorPartition{State: Unknown, LastMirroredOffset: -1, LastMirroredEpoch: -1, Begun: img.Index + 1},
 		}
 		for _, r := range replicas {
 			if img.live(r) {
