@@ -8,6 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
 
@@ -127,4 +129,22 @@ func lineageOf(leader sourceLeader, r mirrorrpc.EpochResult, told bool, err erro
 		})
 	}
 	return l, nil
+}
+
+// AskUpstream asks a mirror's source from which clusters topics are mirrored
+// now.
+func AskUpstream(ctx context.Context, h host.Host, cluster string, m *quorum.Mirror, topics []string) (map[string][]string, error) {
+	l := newLink(cluster, m, h, func() []string { return topics }, nil)
+	if err := l.ask(ctx, topics[0]); err != nil {
+		return nil, err
+	}
+	up := map[string][]string{}
+	for _, t := range topics {
+		for _, leader := range l.known[t].leaders {
+			if leader.lineage != nil {
+				up[t] = append(up[t], leader.lineage.upstream...)
+			}
+		}
+	}
+	return up, nil
 }
