@@ -12,6 +12,9 @@ func (j *judge) guards() []string {
 	var all []string
 	flaw := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, f := range j.run.Faults {
+		if f.Episode != 0 && j.number != 0 && f.Episode != j.number {
+			continue // another episode's
+		}
 		started, bit := false, false
 		for i := range j.trial.ev.Events { // of the whole run, as the plan is
 			if got := j.trial.ev.Events[i].Fault; got != nil && got.ID == f.ID {

@@ -181,11 +181,11 @@ func (j *judge) idem4(r *ruling) {
 	r.saw("%d records acknowledged on the source and %d on the destination are there once; measured: %d copies made by clients", c.source, c.local, c.copies)
 }
 
-// beyond says whether a write was answered after the log was captured, which a
-// capture at an episode's end can't show: its offset lies beyond the log, and
+// beyond says whether another episode's write was answered after this one's
+// logs were captured, which they can't show: its offset lies beyond the log, and
 // the episode had settled.
 func (j *judge) beyond(s *side, o *operation) bool {
-	return filepath.Clean(j.episode.Logs) != LogsDir && o.ended > j.edge.settled && o.offset >= end(s.Replica)
+	return filepath.Clean(j.episode.Logs) != LogsDir && o.episode != j.number && o.ended > j.edge.settled && o.offset >= end(s.Replica)
 }
 
 type counts struct{ source, local, copies int }

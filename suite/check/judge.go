@@ -78,6 +78,7 @@ func (p *part) place() string { return history.Place(p.topic, p.index) }
 type operation struct {
 	sent         *history.Produce
 	began, ended int64 // event numbers; ended is never without an answer
+	episode      int32 // of its begin event
 	result       history.Result
 	offset       int64
 }
@@ -128,13 +129,13 @@ func (j *judge) event(e *history.Event) {
 			edge.settled = min(edge.settled, e.Seq)
 		}
 	case history.KindProduceBegin:
-		o := &operation{sent: e.Produce, began: e.Seq, ended: never, offset: -1, result: history.Result{Outcome: history.Unknown}}
+		o := &operation{sent: e.Produce, began: e.Seq, episode: e.Episode, ended: never, offset: -1, result: history.Result{Outcome: history.Unknown}}
 		j.ops[e.Op] = o
 		j.order = append(j.order, o)
 	case history.KindProduceAck:
 		o := j.ops[e.Op]
 		if o == nil { // an answer without its begin event: take it for both
-			o = &operation{sent: e.Produce, began: e.Seq}
+			o = &operation{sent: e.Produce, began: e.Seq, episode: e.Episode}
 			j.ops[e.Op] = o
 			j.order = append(j.order, o)
 		}

@@ -20,10 +20,11 @@ const (
 	ownBarrier                  // a barrier that the destination wrote
 	unknownWriter               // a data batch without provenance
 	leftover                    // of the destination, from before the mirror's start: it should have been cut
+	asIs                        // in a log that is looked at as one line of history
 )
 
 func (o origin) String() string {
-	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer", "of this cluster before the mirror started, not cut"}[o]
+	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer", "of this cluster before the mirror started, not cut", "as it lies there"}[o]
 }
 
 // mirrored says whether the batch came from the source, whatever became of it.

@@ -29,7 +29,9 @@ func (e *entry) describe() string {
 	if !e.CRCValid {
 		s.WriteString(" WRONG")
 	}
-	fmt.Fprintf(&s, ", %s", e.origin)
+	if e.origin != asIs {
+		fmt.Fprintf(&s, ", %s", e.origin)
+	}
 	if len(e.records) > 0 && e.records[0].tagged {
 		fmt.Fprintf(&s, ", written by %s", who(e.records[0].tag))
 	}

@@ -132,6 +132,9 @@ func (t *trial) final(cluster, topic string, partition int32) *side {
 // line takes a log apart as one line of history, whoever wrote its parts.
 func (t *trial) line(r *Replica) *side {
 	s := &side{Replica: r, entries: t.decode(r), barrier: -1, cut: end(r), whole: true}
+	for i := range s.entries {
+		s.entries[i].origin = asIs
+	}
 	s.index()
 	s.replay()
 	return s
