@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"watershed.example/suite/contract"
 )
@@ -17,9 +18,6 @@ type spanCheck struct {
 	id string
 	do func(*trial, *ruling)
 }
-
-// spans are the checks that look at all episodes together.
-var spans []spanCheck
 
 // checks are in the order of the contract. Each judges every episode by itself;
 // AP-1 sums them up and comes last.
@@ -60,8 +58,8 @@ var checks = []check{
 
 // Checked returns the ids that this package can judge, AP-1 included.
 func Checked() []string {
-	ids := make([]string, 0, len(checks)+len(spans)+1)
-	for _, c := range checks {
+	var ids []string
+	for _, c := range slices.Concat(checks, probed) {
 		ids = append(ids, c.id)
 	}
 	for _, c := range spans {
@@ -82,7 +80,7 @@ func All(ev *Evidence) []Verdict {
 		guards[i] = j.guards()
 	}
 	byID := map[string]Verdict{}
-	for _, c := range checks {
+	for _, c := range slices.Concat(checks, probed) {
 		var each []Verdict
 		for i, j := range t.views {
 			each = append(each, rule(c.id, guards[i], func(r *ruling) { c.do(j, r) }))

@@ -91,7 +91,7 @@ func (t *trial) ap1(byID map[string]Verdict, guards []string) Verdict {
 		r.need(false, "%s", g)
 	}
 	held, after := 0, 0
-	for _, c := range checks {
+	for _, c := range slices.Concat(checks, probed) {
 		v := byID[c.id]
 		switch {
 		case v.Outcome == Violated:

@@ -64,8 +64,14 @@ const (
 	StaleAbort        Anomaly = "stale abort"        // an aborted-list entry without such a transaction
 	MissingAbort      Anomaly = "missing abort"      //
 	WrongLSO          Anomaly = "wrong last stable offset"
-	LateBytes         Anomaly = "late bytes"    // of the source, after the barrier
-	ZombieAppend      Anomaly = "zombie append" // written after a transaction's end into another one
+	LateBytes         Anomaly = "late bytes"       // of the source, after the barrier
+	ZombieAppend      Anomaly = "zombie append"    // of a fenced producer, or after its transaction's end
+	AcceptedGap       Anomaly = "accepted gap"     // a sequence above the next one
+	DivergedLogs      Anomaly = "diverged logs"    // two logs differ where they are one history
+	DisturbedMirror   Anomaly = "disturbed mirror" // by what befell another one
+	AcceptedSource    Anomaly = "accepted source"  // a mirror that had to be refused
+	RefusedStop       Anomaly = "refused stop"
+	UntoldState       Anomaly = "untold state" // describe does not say what is going on, or why it does not go on
 	StuckStop         Anomaly = "stuck stop"
 	SplitWriter       Anomaly = "split writer" // a client found another cluster behind its address
 )

@@ -163,6 +163,9 @@ func (s *stopping) settle(ctx context.Context, _ view) error {
 	if err != nil {
 		return err
 	}
+	if s.d.m.defects.Has(defect.OpenTransactionsKept, defect.OpenTransactionsDroppedWithData) {
+		o.LastStable = o.LogEnd
+	}
 	s.settledAt = o
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // TruncateTo takes away everything at and above offset: batches, index
@@ -128,6 +129,9 @@ func (l *Log) cutAt(c cutPlace) error {
 	l.pub.Lock()
 	l.segments = slices.Clone(l.segments[:c.keep+1])
 	s.truncate(pos, end)
+	if l.cfg.Defects.Has(defect.AbortedIndexLostOnTruncation) {
+		s.aborted, s.txnDirty = nil, true
+	}
 	l.logEnd = end
 	l.highWater = min(l.highWater, end)
 	l.lastStable = min(l.lastStable, end)
