@@ -6,30 +6,6 @@ import (
 	"watershed.example/suite/history"
 )
 
-// steady is since when the source's log at the episode's end tells what the
-// destination mirrored: since the last stop of a cluster upstream, which may
-// have cut what the destination had.
-func (j *judge) steady(p *part) int64 {
-	upstream := map[string]bool{j.edge.Source: true}
-	for range j.trial.views {
-		for _, other := range j.trial.views {
-			if upstream[other.edge.Destination] && other != j {
-				upstream[other.edge.Source] = true
-			}
-		}
-	}
-	delete(upstream, j.edge.Destination) // its own earlier stops are over before this mirror starts
-	since := p.mirroring
-	for _, other := range j.trial.views {
-		q := other.part(p.topic, p.index)
-		if other == j || q == nil || !upstream[other.edge.Destination] || q.stopped >= j.edge.stopRequested {
-			continue
-		}
-		since = max(since, q.stopped)
-	}
-	return since
-}
-
 // sampled is one description of producers while the partition mirrored.
 type sampled struct {
 	p     *part
