@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // Appended is where an append went.
@@ -56,6 +57,9 @@ func (l *Log) AppendAsLeader(raw []byte, epoch int32, a psm.Append) (Appended, e
 	}
 	if latest := l.epochs.latest(); epoch < latest {
 		return Appended{}, fmt.Errorf("append as leader: %w", &EpochOrderError{l.logEnd, epoch, latest})
+	}
+	if l.cfg.Defects.Has(defect.EpochsGoBackwards) && a.Origin == psm.Client && len(l.stops) > 0 {
+		epoch--
 	}
 	chunk, err := l.assign(raw, epoch, a.Origin)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/afero"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/lock"
 )
 
@@ -59,6 +60,8 @@ type Config struct {
 	Now func() time.Time
 	// Logger gets what recovery found. nil for none.
 	Logger *slog.Logger
+	// Defects make it wrong on purpose.
+	Defects defect.Set
 }
 
 func (c Config) withDefaults() Config {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/afero"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/lock"
 )
 
@@ -317,7 +318,7 @@ func (r *recovery) fits(b *psm.Batch, next, limit int64) error {
 	switch {
 	case b.BaseOffset < next:
 		return &OffsetError{b.BaseOffset, next}
-	case b.LeaderEpoch < r.epochs.latest():
+	case b.LeaderEpoch < r.epochs.latest() && !r.cfg.Defects.Has(defect.EpochsGoBackwards):
 		return &EpochOrderError{b.BaseOffset, b.LeaderEpoch, r.epochs.latest()}
 	case limit >= 0 && b.LastOffset >= limit:
 		return fmt.Errorf("batch [%d, %d] reaches into the segment at %d", b.BaseOffset, b.LastOffset, limit)

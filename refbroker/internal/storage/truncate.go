@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // TruncateTo takes away everything at and above offset: batches, index
@@ -25,7 +26,7 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 		return 0, err
 	}
 	if offset >= l.logEnd {
-		return l.logEnd, nil
+		return l.logEnd, l.dropEmptyEpochs()
 	}
 	if offset < l.logStart {
 		return 0, &ErrOutOfRange{Offset: offset, Start: l.logStart, End: l.logEnd}
@@ -35,6 +36,19 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 		return 0, err
 	}
 	return c.end, l.cutAt(c)
+}
+
+// dropEmptyEpochs forgets leader epochs of which no batch is there. A leader
+// that was elected and wrote nothing leaves one at the log's end; another log
+// that this one is to follow does not know it, and would tell it to cut for ever.
+func (l *Log) dropEmptyEpochs() error {
+	if !l.epochs.truncate(l.logEnd) {
+		return nil
+	}
+	l.pub.Lock()
+	l.epochView = l.epochs.entries
+	l.pub.Unlock()
+	return l.epochs.flush()
 }
 
 // CountRecords counts the records from offset on, control records left out.
@@ -128,6 +142,9 @@ func (l *Log) cutAt(c cutPlace) error {
 	l.pub.Lock()
 	l.segments = slices.Clone(l.segments[:c.keep+1])
 	s.truncate(pos, end)
+	if l.cfg.Defects.Has(defect.AbortedIndexLostOnTruncation) {
+		s.aborted, s.txnDirty = nil, true
+	}
 	l.logEnd = end
 	l.highWater = min(l.highWater, end)
 	l.lastStable = min(l.lastStable, end)
