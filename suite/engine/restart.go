@@ -51,7 +51,10 @@ func (e *episode) restart(ctx context.Context) error {
 	if err := awaitServing(ctx, e.promoted.raw, e.layout.All); err != nil {
 		return err
 	}
-	if err := e.promoted.describe(ctx, history.WhenAfterStop); err != nil {
+	if err := e.promoted.describe(ctx, history.WhenAfterRestart); err != nil {
+		return err
+	}
+	if err := e.trial.AfterRestart(ctx); err != nil {
 		return err
 	}
 	return e.promoted.after(ctx)
