@@ -168,7 +168,10 @@ func awaitServing(ctx context.Context, raw *traffic.Raw, parts []traffic.Partiti
 	defer tick.Stop()
 	for _, p := range parts {
 		for {
-			_, err := raw.Offsets(ctx, p)
+			err := raw.Renew()
+			if err == nil {
+				_, err = raw.Offsets(ctx, p)
+			}
 			if err == nil {
 				break
 			}

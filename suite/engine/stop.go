@@ -158,7 +158,7 @@ func (e *episode) crash(ctx context.Context, point string) error {
 		return err
 	}
 	e.watchGates()
-	return nil
+	return awaitServing(ctx, e.promoted.raw, e.layout.All)
 }
 
 // othersGoOn shows that the other mirrors that run do so: they come to hold what
