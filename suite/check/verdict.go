@@ -42,6 +42,14 @@ const (
 	RefusedWrite      Anomaly = "refused write"      // though the partition was writable
 	EarlyWrite        Anomaly = "early write"        // accepted before the barrier
 	BarrierResurrect  Anomaly = "barrier resurrect"  // a producer from before the barrier is known after it
+	WrongState        Anomaly = "wrong state"        // a producer is not shown as the log says, or shown though it says nothing
+	InheritedExpiry   Anomaly = "inherited expiry"   // a barrier that came in with the records expired producers
+	LostProducer      Anomaly = "lost producer"      // one from after the barrier is not known any more
+	UnnamedBarrier    Anomaly = "unnamed barrier"    // the dump tool does not name it, or not its fields
+	EpochBehind       Anomaly = "epoch behind"       // the leader epoch is below one in the log
+	StaleMarker       Anomaly = "stale marker"       // of a transaction that was cut when mirroring started
+	WedgedId          Anomaly = "wedged id"          // a transactional id can't be used
+	Mutation          Anomaly = "mutation"           // of a log that is read-only
 	StaleDedupe       Anomaly = "stale dedupe"       // acknowledged with a mirrored batch's offset
 	StaleFence        Anomaly = "stale fence"        // refused because of a mirrored entry
 	PhantomAck        Anomaly = "phantom ack"        // acknowledged where the record is not

@@ -203,6 +203,8 @@ func (p *fakePartition) Cut(offset int64, epoch int32) error {
 	return nil
 }
 
+func (p *fakePartition) FollowLogStart(uint64, int64) error { return nil }
+
 func (p *fakePartition) CutAnew(start int64, _ int32, _ []replica.Barrier) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -326,6 +326,9 @@ func (f *fetcher) take(r *registration, p *kmsg.FetchResponseTopicPartition) {
 		r.yield(outcome{err: err})
 		return
 	}
+	if err == nil && p.LogStartOffset > 0 {
+		err = r.part.FollowLogStart(r.session, p.LogStartOffset)
+	}
 	r.seen(p.HighWatermark, err)
 	if err != nil {
 		r.yield(outcome{err: fmt.Errorf("append mirrored batches to %s-%d: %w", r.topic, r.index, err)})

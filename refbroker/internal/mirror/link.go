@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -45,6 +46,7 @@ type link struct {
 	mu         sync.Mutex
 	generation uint64
 	asking     bool // the next generation's answers may be on their way
+	answered   time.Time
 	known      map[string]knownTopic
 	addrs      map[int32]string
 	fetchers   map[string]*fetcher
@@ -71,6 +73,17 @@ func (l *link) fresh() uint64 {
 	defer l.mu.Unlock()
 	if l.asking {
 		return l.generation + 1
+	}
+	return l.generation
+}
+
+// older is the generation that is too old to be told again after age: what is
+// known is good enough below that.
+func (l *link) older(age time.Duration) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.answered) < age {
+		return 0
 	}
 	return l.generation
 }
@@ -163,6 +176,7 @@ func (l *link) ask(ctx context.Context, topic string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.generation++
+	l.answered = time.Now()
 	l.addrs, l.known = brokers, known
 	if _, ok := l.known[topic]; !ok {
 		return fmt.Errorf("topic %q on the source: %w", topic, kerr.UnknownTopicOrPartition)

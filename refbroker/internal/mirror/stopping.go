@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
@@ -106,7 +107,10 @@ func (d *driver) stop(part replica.API) error {
 		if err != nil {
 			return err
 		}
-		if err := st.run(s, d.ctx, v); err != nil {
+		late := time.AfterFunc(lateStep, func() { s.tellLate(st.name) })
+		err = st.run(s, d.ctx, v)
+		late.Stop()
+		if err != nil {
 			return fmt.Errorf("step %s: %w", st.name, err)
 		}
 		s.queue, s.entered = s.queue[1:], false
@@ -119,6 +123,23 @@ func (d *driver) stop(part replica.API) error {
 	d.stopping = nil
 	d.m.setStatus(d.key, func(s *Status) { s.Phase = "" })
 	return nil
+}
+
+// lateStep is how long a step may take before describe says what it waits for.
+const lateStep = 2 * time.Second
+
+// tellLate says what a step that takes long may be waiting for (OPS-2).
+func (s *stopping) tellLate(step string) {
+	o := s.part.Offsets()
+	why := fmt.Sprintf("step %s has taken longer than %s: log end %d, high watermark %d", step, lateStep, o.LogEnd, o.HighWatermark)
+	if v, err := s.d.view(); err == nil {
+		why += fmt.Sprintf(", in-sync replicas %v of %v", v.part.ISR, v.part.Replicas)
+	}
+	s.d.m.setStatus(s.d.key, func(st *Status) {
+		if st.Phase == step {
+			st.Error = why
+		}
+	})
 }
 
 func never(*stopping, view) bool { return false }
