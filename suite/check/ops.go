@@ -75,8 +75,6 @@ func (t *trial) ops2(r *ruling) {
 // heldGate is a partition that waits at a gate.
 type heldGate struct {
 	cluster, place, point string
-	since                 int64
-	told                  bool
 }
 
 // atGates holds that a partition which waits at a gate is described as STOPPING,
@@ -89,7 +87,7 @@ func (t *trial) atGates(r *ruling) map[string]int {
 		e := &t.ev.Events[i]
 		switch {
 		case e.Gate != nil && e.Gate.What == history.GateHeld && e.Gate.Partition != "":
-			waiting = append(waiting, &heldGate{cluster: e.Gate.Cluster, place: e.Gate.Partition, point: e.Gate.Point, since: e.Seq})
+			waiting = append(waiting, &heldGate{cluster: e.Gate.Cluster, place: e.Gate.Partition, point: e.Gate.Point})
 		case e.Gate != nil && e.Gate.What == history.GateReleased:
 			waiting = slices.DeleteFunc(waiting, func(h *heldGate) bool {
 				return h.cluster == e.Gate.Cluster && h.point == e.Gate.Point && (e.Gate.Partition == "" || e.Gate.Partition == h.place)

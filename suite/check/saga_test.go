@@ -522,9 +522,13 @@ func (s *saga) evidence(t testing.TB) *Evidence {
 }
 
 func replicas(t testing.TB, dir string, logs map[string]map[string][]spec) []*Replica {
+	return replicasOf(t, dir, logs, sagaTopics...)
+}
+
+func replicasOf(t testing.TB, dir string, logs map[string]map[string][]spec, topics ...string) []*Replica {
 	var all []*Replica
 	for _, cluster := range slices.Sorted(maps.Keys(logs)) {
-		for _, topic := range sagaTopics {
+		for _, topic := range topics {
 			r := &Replica{Cluster: cluster, Node: 1, Topic: topic, Dir: LogDirIn(dir, cluster, 1, topic, 0)}
 			var data []byte
 			for _, b := range logs[cluster][topic] {

@@ -25,8 +25,8 @@ func exercisedBy(id, shape string, episode int32) bool {
 	return len(of) == 0 || slices.Contains(of[shape], episode)
 }
 
-// declare makes every episode declare what it exercises of these.
-func (s *saga) declare(shape string) *saga {
+// declareSamples makes every episode declare what it exercises of these.
+func (s *saga) declareSamples(shape string) *saga {
 	for i := range s.run.Episodes {
 		e := &s.run.Episodes[i]
 		for _, id := range slices.Sorted(maps.Keys(sampledIn)) {
@@ -40,7 +40,7 @@ func (s *saga) declare(shape string) *saga {
 
 func TestSamplesOfEveryShapeHold(t *testing.T) {
 	for name, shape := range shapes {
-		s := shape(nil).declare(name)
+		s := shape(nil).declareSamples(name)
 		got := judged(s.evidence(t))
 		for id := range sampledIn {
 			v, judged := got[id]
@@ -56,7 +56,7 @@ func TestSamplesOfEveryShapeHold(t *testing.T) {
 // What nobody sampled or probed is inconclusive.
 func TestWithoutSamplesNothingIsShown(t *testing.T) {
 	for name, shape := range shapes {
-		s := shape(nil).declare(name)
+		s := shape(nil).declareSamples(name)
 		s.dumps = nil
 		s.events = slices.DeleteFunc(s.events, func(e history.Event) bool {
 			return e.Producers != nil || e.Probe != nil || e.InitPID != nil || e.Offsets != nil
@@ -73,9 +73,9 @@ func TestWithoutSamplesNothingIsShown(t *testing.T) {
 // vacuousSamples are runs in which all was sampled, and yet one thing was not there.
 var vacuousSamples = []struct {
 	id, shape, says string
-	spoil           func(s *saga)
+	spoil           func(t *testing.T, s *saga)
 }{
-	{"LOG-5", "fan-out", "above 0", func(s *saga) {
+	{"LOG-5", "fan-out", "above 0", func(_ *testing.T, s *saga) {
 		none := int32(0)
 		for _, e := range s.events {
 			if e.Offsets != nil {
@@ -92,43 +92,43 @@ var vacuousSamples = []struct {
 			}
 		}
 	}},
-	{"LOG-5", "fan-out", "while it mirrored", func(s *saga) {
+	{"LOG-5", "fan-out", "while it mirrored", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Offsets != nil && e.Seq < s.seqOf(1, history.StopRequested) })
 	}},
-	{"LOG-5", "fan-out", "after the stop", func(s *saga) {
+	{"LOG-5", "fan-out", "after the stop", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Offsets != nil && e.Seq > s.seqOf(1, history.StopRequested) })
 	}},
-	{"RO-2", "resumed", "was open on the destination", func(s *saga) {
+	{"RO-2", "resumed", "was open on the destination", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Kind == history.KindTxnBegin })
 	}},
-	{"RO-2", "resumed", "used again", func(s *saga) {
+	{"RO-2", "resumed", "used again", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.InitPID != nil })
 	}},
-	{"RO-3", "fan-out", "not tried", func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{"RO-3", "fan-out", "not tried", func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			if e.Probe != nil {
 				e.Probe.Result = &history.Result{Outcome: history.Refused, Code: 6}
 			}
 			return e.Probe != nil
 		})
 	}},
-	{"PSM-3", "fan-out", "came back", func(s *saga) { s.without(func(e *history.Event) bool { return e.Node != nil }) }},
-	{"PSM-4", "fan-out", "the source's producers were never", func(s *saga) {
+	{"PSM-3", "fan-out", "came back", func(_ *testing.T, s *saga) { s.without(func(e *history.Event) bool { return e.Node != nil }) }},
+	{"PSM-4", "fan-out", "the source's producers were never", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Producers != nil && e.Producers.Cluster == "A" })
 	}},
-	{"PSM-4", "fan-out", "the destination's producers were never", func(s *saga) {
+	{"PSM-4", "fan-out", "the destination's producers were never", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool {
 			return e.Producers != nil && e.Producers.Cluster != "A" && e.Producers.When == history.WhenMirroring
 		})
 	}},
-	{"PSM-4", "fan-out", "open transaction", func(s *saga) {
+	{"PSM-4", "fan-out", "open transaction", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool {
 			return e.Producers != nil && e.Producers.Topic == "t" && e.Producers.When == history.WhenMirroring
 		})
 	}},
-	{"PSM-4", "fan-out", "aborted transaction", func(s *saga) { s.without(func(e *history.Event) bool { return e.Fetch != nil }) }},
-	{"PSM-4", "fan-out", "the source itself does not show", func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{"PSM-4", "fan-out", "aborted transaction", func(_ *testing.T, s *saga) { s.without(func(e *history.Event) bool { return e.Fetch != nil }) }},
+	{"PSM-4", "fan-out", "the source itself does not show", func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			if d := e.Producers; d == nil || d.Cluster != "A" || len(d.Active) == 0 {
 				return false
 			}
@@ -136,15 +136,15 @@ var vacuousSamples = []struct {
 			return true
 		})
 	}},
-	{"PSM-5", "failback", "inherited barrier", func(s *saga) {
+	{"PSM-5", "failback", "inherited barrier", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Producers != nil && e.Producers.When == history.WhenMirroring })
 	}},
-	{"PSM-6", "fan-out", "after the barrier", func(s *saga) { s.without(func(e *history.Event) bool { return e.Node != nil }) }},
-	{"PSM-7", "fan-out", "after a kill", func(s *saga) {
+	{"PSM-6", "fan-out", "after the barrier", func(_ *testing.T, s *saga) { s.without(func(e *history.Event) bool { return e.Node != nil }) }},
+	{"PSM-7", "fan-out", "after a kill", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Node != nil && e.Node.What == history.NodeKilled })
 	}},
-	{"PSM-7", "fan-out", "after a kill", func(s *saga) { // a clean close first: its snapshot lies after the barrier
-		s.edit(func(e *history.Event) bool {
+	{"PSM-7", "fan-out", "after a kill", func(t *testing.T, s *saga) { // a clean close first: its snapshot lies after the barrier
+		s.edit(t, func(e *history.Event) bool {
 			if e.Node == nil || e.Node.What == history.NodeStarted {
 				return false
 			}
@@ -152,10 +152,10 @@ var vacuousSamples = []struct {
 			return true
 		})
 	}},
-	{"PSM-9", "resumed", "was empty because", func(s *saga) {
+	{"PSM-9", "resumed", "was empty because", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Producers != nil && e.Producers.Topic == "q" })
 	}},
-	{"PSM-9", "resumed", "was cut away", func(s *saga) {
+	{"PSM-9", "resumed", "was cut away", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Producers != nil && e.Producers.When == history.WhenMirroring })
 	}},
 }
@@ -164,8 +164,8 @@ func TestWhatWasNotSampledIsInconclusive(t *testing.T) {
 	covered := map[string]bool{"BAR-7": true} // TestWithoutSamplesNothingIsShown
 	for _, tc := range vacuousSamples {
 		covered[tc.id] = true
-		s := shapes[tc.shape](nil).declare(tc.shape)
-		tc.spoil(s)
+		s := shapes[tc.shape](nil).declareSamples(tc.shape)
+		tc.spoil(t, s)
 		v := judged(s.evidence(t))[tc.id]
 		require.Equal(t, Inconclusive, v.Outcome, "%s %s: %s %v", tc.id, tc.says, v.Reason, v.Findings)
 		require.Contains(t, v.Reason, tc.says)
@@ -182,46 +182,46 @@ var badSamples = []struct {
 	anomaly         Anomaly
 	offset          int64
 	also            []string
-	spoil           func(s *saga)
+	spoil           func(t *testing.T, s *saga)
 }{
-	{id: "LOG-5", name: "behind while mirroring", shape: "failback", episode: 2, anomaly: EpochBehind, offset: 11, spoil: func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{id: "LOG-5", name: "behind while mirroring", shape: "failback", episode: 2, anomaly: EpochBehind, offset: 11, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			return e.Episode == 2 && e.Offsets != nil && e.Offsets.Cluster == "A" && e.Offsets.Topic == "t" && e.Seq < s.seqOf(2, history.StopRequested) && set(&e.Offsets.LeaderEpoch, 5)
 		})
 	}},
-	{id: "LOG-5", name: "behind after the stop", shape: "chain", episode: 3, anomaly: EpochBehind, offset: 2, spoil: func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{id: "LOG-5", name: "behind after the stop", shape: "chain", episode: 3, anomaly: EpochBehind, offset: 2, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			return e.Episode == 3 && e.Offsets != nil && e.Offsets.Topic == "e" && e.Seq > s.seqOf(3, history.Stopped) && set(&e.Offsets.LeaderEpoch, 0)
 		})
 	}},
-	{id: "LOG-5", name: "the barrier's own", shape: "fan-out", episode: 1, anomaly: EpochBehind, offset: 22, also: []string{"LOG-3"}, spoil: func(s *saga) {
+	{id: "LOG-5", name: "the barrier's own", shape: "fan-out", episode: 1, anomaly: EpochBehind, offset: 22, also: []string{"LOG-3"}, spoil: func(_ *testing.T, s *saga) {
 		s.captured(1, "B", "t", s.legs[1].l).epoch = 0
 	}},
-	{id: "BAR-7", name: "the tool shows a number", shape: "fan-out", episode: 2, anomaly: UnnamedBarrier, offset: 0, spoil: func(s *saga) {
+	{id: "BAR-7", name: "the tool shows a number", shape: "fan-out", episode: 2, anomaly: UnnamedBarrier, offset: 0, spoil: func(_ *testing.T, s *saga) {
 		s.redump(2, "e", "MirrorPidReset", "controlType: 7")
 	}},
-	{id: "BAR-7", name: "without the source", shape: "fan-out", episode: 2, anomaly: UnnamedBarrier, offset: 0, spoil: func(s *saga) {
+	{id: "BAR-7", name: "without the source", shape: "fan-out", episode: 2, anomaly: UnnamedBarrier, offset: 0, spoil: func(_ *testing.T, s *saga) {
 		s.redump(2, "e", `"sourceClusterId":"`+idA+`"`, "")
 	}},
-	{id: "BAR-7", name: "without the version", shape: "fan-out", episode: 2, anomaly: UnnamedBarrier, offset: 0, spoil: func(s *saga) {
+	{id: "BAR-7", name: "without the version", shape: "fan-out", episode: 2, anomaly: UnnamedBarrier, offset: 0, spoil: func(_ *testing.T, s *saga) {
 		s.redump(2, "e", `"version":0`, "")
 	}},
-	{id: "BAR-7", name: "no such record", shape: "fan-out", episode: 2, anomaly: UnnamedBarrier, offset: 0, spoil: func(s *saga) {
+	{id: "BAR-7", name: "no such record", shape: "fan-out", episode: 2, anomaly: UnnamedBarrier, offset: 0, spoil: func(_ *testing.T, s *saga) {
 		s.redump(2, "e", "| offset: 0 ", "| offset: 01 ")
 	}},
-	{id: "RO-2", name: "the coordinator's marker among mirrored records", shape: "failback", episode: 2, anomaly: WriteInWindow, offset: 22, also: []string{"BAR-3"}, spoil: func(s *saga) {
+	{id: "RO-2", name: "the coordinator's marker among mirrored records", shape: "failback", episode: 2, anomaly: WriteInWindow, offset: 22, also: []string{"BAR-3"}, spoil: func(_ *testing.T, s *saga) {
 		*s.captured(2, "A", "t", 22) = marker(22, s.captured(2, "A", "t", 22).epoch, 199, 4, 0)
 		s.dropReads(2, 22)
 	}},
-	{id: "RO-2", name: "its marker where the source has one", shape: "failback", episode: 2, anomaly: WriteInWindow, offset: 21, also: []string{"LOG-1", "TXN-3"}, spoil: func(s *saga) {
+	{id: "RO-2", name: "its marker where the source has one", shape: "failback", episode: 2, anomaly: WriteInWindow, offset: 21, also: []string{"LOG-1", "TXN-3"}, spoil: func(_ *testing.T, s *saga) {
 		*s.captured(2, "A", "t", 21) = marker(21, s.captured(2, "A", "t", 21).epoch, 199, 4, 0)
 	}},
-	{id: "RO-2", name: "the marker comes after the barrier", shape: "failback", episode: 2, anomaly: StaleMarker, offset: 46, spoil: func(s *saga) {
+	{id: "RO-2", name: "the marker comes after the barrier", shape: "failback", episode: 2, anomaly: StaleMarker, offset: 46, spoil: func(_ *testing.T, s *saga) {
 		m := marker(endOf(s.saved[2]["A"]["t"]), s.saved[2]["A"]["t"][len(s.saved[2]["A"]["t"])-1].epoch, 199, 4, 0)
 		s.saved[2]["A"]["t"] = append(s.saved[2]["A"]["t"], m)
 	}},
-	{id: "RO-2", name: "the id is wedged", shape: "resumed", episode: 2, anomaly: WedgedId, offset: -1, spoil: func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{id: "RO-2", name: "the id is wedged", shape: "resumed", episode: 2, anomaly: WedgedId, offset: -1, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			if e.InitPID == nil {
 				return false
 			}
@@ -229,8 +229,8 @@ var badSamples = []struct {
 			return true
 		})
 	}},
-	{id: "RO-3", name: "accepted", shape: "chain", episode: 2, anomaly: Mutation, offset: -1, spoil: func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{id: "RO-3", name: "accepted", shape: "chain", episode: 2, anomaly: Mutation, offset: -1, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			if e.Episode == 2 && e.Probe != nil {
 				e.Probe.Result = &ok
 				return true
@@ -238,9 +238,9 @@ var badSamples = []struct {
 			return false
 		})
 	}},
-	{id: "RO-3", name: "refused, and done", shape: "chain", episode: 2, anomaly: Mutation, offset: 4, spoil: func(s *saga) {
+	{id: "RO-3", name: "refused, and done", shape: "chain", episode: 2, anomaly: Mutation, offset: 4, spoil: func(t *testing.T, s *saga) {
 		probed := false
-		s.edit(func(e *history.Event) bool {
+		s.edit(t, func(e *history.Event) bool {
 			probed = probed || e.Episode == 2 && e.Probe != nil
 			if !probed || e.Episode != 2 || e.Offsets == nil || e.Offsets.Topic != "t" {
 				return false
@@ -249,18 +249,18 @@ var badSamples = []struct {
 			return true
 		})
 	}},
-	{id: "PSM-3", name: "a mirrored producer is back", shape: "fan-out", episode: 1, anomaly: BarrierResurrect, offset: 19, also: []string{"PSM-7"}, spoil: func(s *saga) {
-		s.restarted(1, "t", func(d *history.Producers) {
+	{id: "PSM-3", name: "a mirrored producer is back", shape: "fan-out", episode: 1, anomaly: BarrierResurrect, offset: 19, also: []string{"PSM-7"}, spoil: func(t *testing.T, s *saga) {
+		s.restarted(t, 1, "t", func(d *history.Producers) {
 			d.Active = append(d.Active, history.ProducerState{ProducerID: 209, Epoch: 3, LastSequence: 1, CurrentTxnStart: -1})
 		})
 	}},
-	{id: "PSM-6", name: "a local producer is lost", shape: "fan-out", episode: 1, anomaly: LostProducer, offset: 33, also: []string{"PSM-7"}, spoil: func(s *saga) {
-		s.restarted(1, "t", func(d *history.Producers) {
+	{id: "PSM-6", name: "a local producer is lost", shape: "fan-out", episode: 1, anomaly: LostProducer, offset: 33, also: []string{"PSM-7"}, spoil: func(t *testing.T, s *saga) {
+		s.restarted(t, 1, "t", func(d *history.Producers) {
 			d.Active = slices.DeleteFunc(d.Active, func(a history.ProducerState) bool { return a.ProducerID == 103 })
 		})
 	}},
-	{id: "PSM-6", name: "a local producer forgot its last batch", shape: "fan-out", episode: 1, anomaly: LostProducer, offset: 33, also: []string{"PSM-7", "PSM-3"}, spoil: func(s *saga) {
-		s.restarted(1, "t", func(d *history.Producers) {
+	{id: "PSM-6", name: "a local producer forgot its last batch", shape: "fan-out", episode: 1, anomaly: LostProducer, offset: 33, also: []string{"PSM-7", "PSM-3"}, spoil: func(t *testing.T, s *saga) {
+		s.restarted(t, 1, "t", func(d *history.Producers) {
 			for i := range d.Active {
 				if d.Active[i].ProducerID == 103 {
 					d.Active[i].LastSequence = -1
@@ -268,29 +268,29 @@ var badSamples = []struct {
 			}
 		})
 	}},
-	{id: "PSM-7", name: "nothing is left", shape: "resumed", episode: 2, anomaly: WrongState, offset: 26, also: []string{"PSM-6"}, spoil: func(s *saga) {
-		s.restarted(2, "t", func(d *history.Producers) { d.Active = nil })
+	{id: "PSM-7", name: "nothing is left", shape: "resumed", episode: 2, anomaly: WrongState, offset: 26, also: []string{"PSM-6"}, spoil: func(t *testing.T, s *saga) {
+		s.restarted(t, 2, "t", func(d *history.Producers) { d.Active = nil })
 	}},
-	{id: "PSM-4", name: "a producer is missing", shape: "fan-out", episode: 2, anomaly: WrongState, offset: 23, spoil: func(s *saga) {
-		s.mirroring(2, "C", "t", func(d *history.Producers) {
+	{id: "PSM-4", name: "a producer is missing", shape: "fan-out", episode: 2, anomaly: WrongState, offset: 23, spoil: func(t *testing.T, s *saga) {
+		s.mirroring(t, 2, "C", "t", func(d *history.Producers) {
 			d.Active = slices.DeleteFunc(d.Active, func(a history.ProducerState) bool { return a.ProducerID == 102 })
 		})
 	}},
-	{id: "PSM-4", name: "a producer is there that is not", shape: "fan-out", episode: 2, anomaly: WrongState, offset: -1, spoil: func(s *saga) {
-		s.mirroring(2, "C", "e", func(d *history.Producers) {
+	{id: "PSM-4", name: "a producer is there that is not", shape: "fan-out", episode: 2, anomaly: WrongState, offset: -1, spoil: func(t *testing.T, s *saga) {
+		s.mirroring(t, 2, "C", "e", func(d *history.Producers) {
 			d.Active = append(d.Active, history.ProducerState{ProducerID: 5, CurrentTxnStart: -1})
 		})
 	}},
-	{id: "PSM-4", name: "a transaction is not open", shape: "fan-out", episode: 2, anomaly: WrongState, offset: 22, spoil: func(s *saga) {
-		s.mirroring(2, "C", "t", func(d *history.Producers) {
+	{id: "PSM-4", name: "a transaction is not open", shape: "fan-out", episode: 2, anomaly: WrongState, offset: 22, spoil: func(t *testing.T, s *saga) {
+		s.mirroring(t, 2, "C", "t", func(d *history.Producers) {
 			for i := range d.Active {
 				d.Active[i].CurrentTxnStart = -1
 			}
 			d.Active = append(d.Active, history.ProducerState{ProducerID: 1_000_000, CurrentTxnStart: 3})
 		})
 	}},
-	{id: "PSM-4", name: "the last stable offset is too high", shape: "failback", episode: 3, anomaly: WrongLSO, offset: 59, spoil: func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{id: "PSM-4", name: "the last stable offset is too high", shape: "failback", episode: 3, anomaly: WrongLSO, offset: 59, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			if e.Episode != 3 || e.Fetch == nil || e.Seq > s.seqOf(3, history.StopRequested) {
 				return false
 			}
@@ -298,8 +298,8 @@ var badSamples = []struct {
 			return true
 		})
 	}},
-	{id: "PSM-4", name: "the last stable offset is too low", shape: "failback", episode: 3, anomaly: WrongLSO, offset: 11, spoil: func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{id: "PSM-4", name: "the last stable offset is too low", shape: "failback", episode: 3, anomaly: WrongLSO, offset: 11, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			if e.Episode != 3 || e.Offsets == nil || e.Offsets.Cluster != "B" || e.Offsets.Topic != "t" || e.Seq > s.seqOf(3, history.StopRequested) {
 				return false
 			}
@@ -307,8 +307,8 @@ var badSamples = []struct {
 			return true
 		})
 	}},
-	{id: "PSM-4", name: "an aborted transaction is not listed", shape: "failback", episode: 3, anomaly: MissingAbort, offset: 2, spoil: func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{id: "PSM-4", name: "an aborted transaction is not listed", shape: "failback", episode: 3, anomaly: MissingAbort, offset: 2, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			if e.Episode != 3 || e.Fetch == nil || e.Seq > s.seqOf(3, history.StopRequested) {
 				return false
 			}
@@ -316,8 +316,8 @@ var badSamples = []struct {
 			return true
 		})
 	}},
-	{id: "PSM-4", name: "an aborted transaction that is none", shape: "failback", episode: 3, anomaly: StaleAbort, offset: 0, spoil: func(s *saga) {
-		s.edit(func(e *history.Event) bool {
+	{id: "PSM-4", name: "an aborted transaction that is none", shape: "failback", episode: 3, anomaly: StaleAbort, offset: 0, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
 			if e.Episode != 3 || e.Fetch == nil || e.Seq > s.seqOf(3, history.StopRequested) {
 				return false
 			}
@@ -325,28 +325,28 @@ var badSamples = []struct {
 			return true
 		})
 	}},
-	{id: "PSM-5", name: "an inherited barrier emptied the state", shape: "failback", episode: 2, anomaly: InheritedExpiry, offset: 2, also: []string{"PSM-4"}, spoil: func(s *saga) {
-		s.mirroring(2, "A", "q", func(d *history.Producers) {
+	{id: "PSM-5", name: "an inherited barrier emptied the state", shape: "failback", episode: 2, anomaly: InheritedExpiry, offset: 2, also: []string{"PSM-4"}, spoil: func(t *testing.T, s *saga) {
+		s.mirroring(t, 2, "A", "q", func(d *history.Producers) {
 			d.Active = slices.DeleteFunc(d.Active, func(a history.ProducerState) bool { return a.ProducerID == 120 })
 		})
 	}},
-	{id: "PSM-5", name: "in a chain", shape: "chain", episode: 3, anomaly: InheritedExpiry, offset: 5, also: []string{"PSM-4"}, spoil: func(s *saga) {
-		s.mirroring(3, "D", "q", func(d *history.Producers) {
+	{id: "PSM-5", name: "in a chain", shape: "chain", episode: 3, anomaly: InheritedExpiry, offset: 5, also: []string{"PSM-4"}, spoil: func(t *testing.T, s *saga) {
+		s.mirroring(t, 3, "D", "q", func(d *history.Producers) {
 			d.Active = slices.DeleteFunc(d.Active, func(a history.ProducerState) bool { return a.ProducerID == 120 })
 		})
 	}},
-	{id: "PSM-9", name: "what was before is not back", shape: "resumed", episode: 2, anomaly: WrongState, offset: 8, also: []string{"PSM-4"}, spoil: func(s *saga) {
-		s.mirroring(2, "B", "t", func(d *history.Producers) {
+	{id: "PSM-9", name: "what was before is not back", shape: "resumed", episode: 2, anomaly: WrongState, offset: 8, also: []string{"PSM-4"}, spoil: func(t *testing.T, s *saga) {
+		s.mirroring(t, 2, "B", "t", func(d *history.Producers) {
 			d.Active = slices.DeleteFunc(d.Active, func(a history.ProducerState) bool { return a.ProducerID == 109 })
 		})
 	}},
-	{id: "PSM-9", name: "the state stays empty", shape: "resumed", episode: 2, anomaly: WrongState, offset: 0, also: []string{"PSM-4"}, spoil: func(s *saga) {
-		s.mirroring(2, "B", "q", func(d *history.Producers) {
+	{id: "PSM-9", name: "the state stays empty", shape: "resumed", episode: 2, anomaly: WrongState, offset: 0, also: []string{"PSM-4"}, spoil: func(t *testing.T, s *saga) {
+		s.mirroring(t, 2, "B", "q", func(d *history.Producers) {
 			d.Active = slices.DeleteFunc(d.Active, func(a history.ProducerState) bool { return a.ProducerID == 120 })
 		})
 	}},
-	{id: "PSM-9", name: "what was cut is still there", shape: "resumed", episode: 2, anomaly: WrongState, offset: -1, also: []string{"PSM-4"}, spoil: func(s *saga) {
-		s.mirroring(2, "B", "t", func(d *history.Producers) {
+	{id: "PSM-9", name: "what was cut is still there", shape: "resumed", episode: 2, anomaly: WrongState, offset: -1, also: []string{"PSM-4"}, spoil: func(t *testing.T, s *saga) {
+		s.mirroring(t, 2, "B", "t", func(d *history.Producers) {
 			d.Active = append(d.Active, history.ProducerState{ProducerID: 103, CurrentTxnStart: -1})
 		})
 	}},
@@ -357,8 +357,8 @@ func TestEachBadSampleIsSeen(t *testing.T) {
 	for _, tc := range badSamples {
 		covered[tc.id] = true
 		t.Run(tc.id+"/"+strings.ReplaceAll(tc.name, " ", "-"), func(t *testing.T) {
-			s := shapes[tc.shape](nil).declare(tc.shape)
-			tc.spoil(s)
+			s := shapes[tc.shape](nil).declareSamples(tc.shape)
+			tc.spoil(t, s)
 			got := judged(s.evidence(t))
 			var violated []string
 			for id, v := range got {
@@ -383,7 +383,7 @@ func TestEachBadSampleIsSeen(t *testing.T) {
 }
 
 func TestAnInheritedBarrierMayExpireInTheLaterText(t *testing.T) {
-	s := shapes["failback"](nil).declare("failback")
+	s := shapes["failback"](nil).declareSamples("failback")
 	s.run.Profile = ProfileLatest
 	require.Equal(t, NotApplicable, judged(s.evidence(t))["PSM-5"].Outcome)
 }
@@ -392,17 +392,6 @@ func set(p **int32, to int32) bool { *p = &to; return true }
 
 func (s *saga) without(f func(e *history.Event) bool) {
 	s.events = slices.DeleteFunc(s.events, func(e history.Event) bool { return f(&e) })
-}
-
-// edit changes events; f says which ones it changed.
-func (s *saga) edit(f func(e *history.Event) bool) {
-	changed := false
-	for i := range s.events {
-		changed = f(&s.events[i]) || changed
-	}
-	if !changed {
-		panic("nothing was edited")
-	}
 }
 
 // seqOf is when a phase of an episode began.
@@ -422,9 +411,9 @@ func (s *saga) redump(episode int32, topic, from, to string) {
 }
 
 // restarted changes what the broker described after its first restart.
-func (s *saga) restarted(episode int32, topic string, change func(*history.Producers)) {
+func (s *saga) restarted(t *testing.T, episode int32, topic string, change func(*history.Producers)) {
 	done := false
-	s.edit(func(e *history.Event) bool {
+	s.edit(t, func(e *history.Event) bool {
 		d := e.Producers
 		if done || e.Episode != episode || d == nil || d.When != history.WhenAfterRestart || d.Topic != topic {
 			return false
@@ -436,8 +425,8 @@ func (s *saga) restarted(episode int32, topic string, change func(*history.Produ
 }
 
 // mirroring changes what a cluster described while it mirrored.
-func (s *saga) mirroring(episode int32, cluster, topic string, change func(*history.Producers)) {
-	s.edit(func(e *history.Event) bool {
+func (s *saga) mirroring(t *testing.T, episode int32, cluster, topic string, change func(*history.Producers)) {
+	s.edit(t, func(e *history.Event) bool {
 		d := e.Producers
 		if e.Episode != episode || d == nil || d.When != history.WhenMirroring || d.Cluster != cluster || d.Topic != topic {
 			return false

@@ -59,7 +59,7 @@ func (img *Image) newPartition(topic string, i int, replicas []int32) (*Partitio
 	}
 	p := &Partition{
 		Replicas: slices.Clone(replicas), Leader: -1,
-		Mirror: MirrorPartition{State: Unknown, LastMirroredOffset: -1, LastMirroredEpoch: -1},
+		Mirror: MirrorPartition{State: Unknown, LastMirroredOffset: -1, LastMirroredEpoch: -1, Begun: img.Index + 1},
 	}
 	for j, r := range replicas {
 		if _, ok := img.Brokers[r]; !ok || slices.Contains(replicas[:j], r) {

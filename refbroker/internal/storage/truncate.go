@@ -26,7 +26,7 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 		return 0, err
 	}
 	if offset >= l.logEnd {
-		return l.logEnd, nil
+		return l.logEnd, l.dropEmptyEpochs()
 	}
 	if offset < l.logStart {
 		return 0, &ErrOutOfRange{Offset: offset, Start: l.logStart, End: l.logEnd}
@@ -36,6 +36,19 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 		return 0, err
 	}
 	return c.end, l.cutAt(c)
+}
+
+// dropEmptyEpochs forgets leader epochs of which no batch is there. A leader
+// that was elected and wrote nothing leaves one at the log's end; another log
+// that this one is to follow does not know it, and would tell it to cut for ever.
+func (l *Log) dropEmptyEpochs() error {
+	if !l.epochs.truncate(l.logEnd) {
+		return nil
+	}
+	l.pub.Lock()
+	l.epochView = l.epochs.entries
+	l.pub.Unlock()
+	return l.epochs.flush()
 }
 
 // CountRecords counts the records from offset on, control records left out.
