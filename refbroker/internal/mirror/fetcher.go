@@ -75,6 +75,8 @@ type fetcher struct {
 	clusterID string
 	// keepLate makes it wrong: see defect.LateFetchAppended.
 	keepLate bool
+	// blind makes it wrong: see defect.DownstreamNotRealigned.
+	blind bool
 
 	mu      sync.Mutex
 	regs    []*registration
@@ -232,7 +234,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		}
 		*c = fresh
 	}
-	resp, err := ask[*kmsg.FetchResponse](ctx, *c, fetchRequest(active, wait))
+	resp, err := ask[*kmsg.FetchResponse](ctx, *c, f.request(active, wait))
 	if err != nil {
 		return err
 	}
@@ -259,7 +261,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 	return context.Cause(ctx)
 }
 
-func fetchRequest(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
+func (f *fetcher) request(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID = -1 // a consumer: up to the source's high watermark
 	req.ReplicaState.ID = -1
@@ -282,6 +284,9 @@ func fetchRequest(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
 		p.Partition = r.index
 		p.CurrentLeaderEpoch = r.epoch
 		p.FetchOffset, p.LastFetchedEpoch = o.LogEnd, o.LogEpoch
+		if f.blind {
+			p.LastFetchedEpoch = -1
+		}
 		p.PartitionMaxBytes = fetchPartitionMax
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
 	}

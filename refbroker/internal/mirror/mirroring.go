@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
@@ -66,7 +67,7 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 		if v.part.Mirror.State != quorum.Mirroring {
 			return errStateChanged
 		}
-		if leader.epoch > v.part.LeaderEpoch {
+		if leader.epoch > v.part.LeaderEpoch && !d.m.defects.Has(defect.EpochBelowLog) {
 			d.fenceTo = leader.epoch
 			d.asked = generation
 			return d.moveTo(ctx, v, quorum.EpochFencing)
@@ -210,6 +211,9 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 	}
 	if err := part.NoteBarriers(source.lineage.barriers); err != nil {
 		return false, err
+	}
+	if d.m.defects.Has(defect.AlignmentByEpochsAlone, defect.DownstreamNotRealigned) {
+		return true, nil
 	}
 	o := part.Offsets()
 	at, ok := firstDifference(part.Barriers(), source.lineage.barriers)
