@@ -91,7 +91,7 @@ var badShapes = []badShape{
 	},
 	{
 		shape: "fan-out", name: "one of two has a foreign source id", episode: 2,
-		violated: []string{"BAR-4"}, anomaly: WrongSource, offset: 0,
+		violated: []string{"BAR-4", "BAR-7"}, anomaly: WrongSource, offset: 0,
 		spoil: func(s *saga) { s.captured(2, "C", "e", 0).value = barrier(0, 0, idB).value },
 	},
 }

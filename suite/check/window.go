@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"watershed.example/suite/history"
 	"watershed.example/suite/wirelog"
@@ -71,17 +72,21 @@ func (j *judge) abandonedTxns() []*abandoned {
 // mirroring started, and that such a transaction's id can be used at once.
 func (j *judge) ro2(r *ruling) {
 	j.needStop(r)
+	open := j.abandonedTxns()
 	for _, p := range j.parts() {
 		for _, s := range p.dests {
 			for i := range s.below(s.cut) {
-				if e := &s.entries[i]; e.origin == local && e.IsControl() {
+				e := &s.entries[i]
+				// Where the source has a marker too, only the id tells whose it is.
+				theirs := e.origin == alteredCopy && slices.ContainsFunc(open, func(a *abandoned) bool { return a.id >= 0 && a.id == e.ProducerID })
+				if e.IsControl() && (e.origin == local || theirs) {
 					r.findings = append(r.findings, j.at(s, WriteInWindow, i, fmt.Sprintf("no marker of cluster %s's own coordinator while the partition mirrored", p.Destination), e.describe()))
 				}
 			}
 		}
 	}
 	left, again := 0, 0
-	for _, a := range j.abandonedTxns() {
+	for _, a := range open {
 		left++
 		for p := range a.parts {
 			j.lateMarker(r, p, a)
