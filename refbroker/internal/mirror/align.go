@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -34,9 +33,7 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	// The source is asked even for an empty log: its leader epoch is where
 	// this partition's must be above, and its cluster id must be right.
 	l := d.m.linkOf(d.fetchers, v.mirror)
-	silent := d.tellSilence(v)
-	source, generation, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.fresh())
-	silent.Stop()
+	source, generation, err := d.leaderAtSource(ctx, l, l.fresh())
 	if err != nil {
 		return err
 	}
@@ -67,20 +64,6 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 		}
 	}
 	return d.cutTo(ctx, v, part, source, to)
-}
-
-// silenceAfter is how long a source may take to answer until describe says so.
-// A source that is cut off without a word is given up much later.
-const silenceAfter = time.Second
-
-// tellSilence makes describe name the cause while the source does not answer
-// (OPS-2). The caller stops the timer.
-func (d *driver) tellSilence(v view) *time.Timer {
-	return time.AfterFunc(silenceAfter, func() {
-		d.m.setStatus(d.key, func(s *Status) {
-			s.Error = fmt.Sprintf("the source at %s has not answered for %s", strings.Join(v.mirror.Bootstrap, ","), silenceAfter)
-		})
-	})
 }
 
 // sides are the two logs as alignment sees them.
