@@ -88,7 +88,7 @@ func (t *trial) atGates(r *ruling) map[string]int {
 		switch {
 		case e.Gate != nil && e.Gate.What == history.GateHeld && e.Gate.Partition != "":
 			waiting = append(waiting, &heldGate{cluster: e.Gate.Cluster, place: e.Gate.Partition, point: e.Gate.Point})
-		case e.Gate != nil && e.Gate.What == history.GateReleased:
+		case e.Gate != nil && (e.Gate.What == history.GateReleased || e.Gate.What == history.GateCrashed):
 			waiting = slices.DeleteFunc(waiting, func(h *heldGate) bool {
 				return h.cluster == e.Gate.Cluster && h.point == e.Gate.Point && (e.Gate.Partition == "" || e.Gate.Partition == h.place)
 			})
@@ -210,7 +210,7 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 				for _, s := range now {
 					s.held = s.held || s.e.Mirror.Cluster == g.Cluster
 				}
-			case history.GateReleased:
+			case history.GateReleased, history.GateCrashed:
 				gates[g.Cluster] = 0
 			}
 		}
