@@ -302,6 +302,53 @@ func TestSpansFindWhatIsWrong(t *testing.T) {
 	}
 }
 
+// What the seed calls silent corruption has names of its own once ids are
+// rewritten: A's and B's producers are one on C.
+func TestCollisionsOfRewrittenIDsAreNamed(t *testing.T) {
+	rewrite := func(s *saga, spoil func(b *spec)) {
+		for _, b := range []*spec{s.captured(2, "C", "t", 4), s.captured(2, "C", "t", 12)} {
+			b.pid = -104 // A's idempotent producer 102, and what B forged under its id
+			if b.base == 12 {
+				spoil(b)
+			}
+		}
+	}
+	for _, tc := range []struct {
+		id      string
+		anomaly Anomaly
+		offset  int64
+		spoil   func(s *saga)
+	}{
+		{"LOG-2", CollidingSequence, 12, func(s *saga) { rewrite(s, func(b *spec) { b.seq = 9 }) }},
+		{"LOG-2", CollidingEpoch, 12, func(s *saga) {
+			s.captured(2, "C", "t", 4).pepoch = 3
+			rewrite(s, func(*spec) {})
+		}},
+		{"LOG-2", NegativeID, 4, func(s *saga) { rewrite(s, func(b *spec) { b.seq = 3 }) }},
+		{"TXN-2", ForeignMarker, 19, func(s *saga) { // B's transaction begins at 18: what A left open under its id was not cut
+			for _, b := range s.saved[2]["C"]["t"] {
+				if b.base == 18 || b.base == 19 {
+					s.captured(2, "C", "t", b.base).pid = -103
+				}
+			}
+			b := s.captured(2, "C", "t", 10)
+			b.pid, b.attributes = -103, transactional
+			b.tags = []history.Tag{{Cluster: "A", Writer: "left-open", Txn: 7, Intent: history.IntentOpen, Place: "t-0"}}
+		}},
+		{"CH-1", RestoredID, 4, func(s *saga) {
+			s.captured(2, "B", "t", 4).pid = -104 // and on C it is 102 again
+		}},
+	} {
+		t.Run(tc.id+"/"+string(tc.anomaly), func(t *testing.T) {
+			s := probedChain(nil)
+			tc.spoil(s)
+			v := judged(s.evidence(t))[tc.id]
+			require.Equal(t, Violated, v.Outcome, v.Reason)
+			require.True(t, slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Anomaly == tc.anomaly && f.Offset == tc.offset && f.Episode == 2 }), "%v", v.Findings)
+		})
+	}
+}
+
 func TestSpansThatWereNotExercisedAreInconclusive(t *testing.T) {
 	for _, tc := range []struct {
 		shape, id, says string

@@ -27,6 +27,9 @@ const (
 	ForeignBatch      Anomaly = "foreign batch"      // lies where only the source's bytes may
 	UncutSuffix       Anomaly = "uncut suffix"       // what the cluster wrote itself, before it mirrored again
 	MissingBatch      Anomaly = "missing batch"      // the source has it, the destination does not
+	CollidingSequence Anomaly = "colliding sequence" // two clusters' producers under one rewritten id and epoch, out of sequence
+	CollidingEpoch    Anomaly = "colliding epoch"    // the same, a lower epoch behind a higher one
+	RestoredID        Anomaly = "restored id"        // rewritten on one hop, and back on the next
 	NegativeID        Anomaly = "negative id"        // producer id below -1
 	BrokenOrder       Anomaly = "broken order"       // offsets or epochs go back, or offsets jump
 	BadBytes          Anomaly = "bad bytes"          // a checksum is wrong, or bytes are no batch
@@ -151,7 +154,7 @@ func (r *ruling) verdict() Verdict {
 	switch {
 	case len(r.findings) > 0:
 		v.Outcome = Violated
-		v.Findings = r.findings[:min(len(r.findings), maxFindings)]
+		v.Findings = bounded(r.findings)
 		v.Reason = r.findings[0].String()
 		if more := len(r.findings) - 1; more > 0 {
 			v.Reason += fmt.Sprintf(" (and %d more)", more)
@@ -164,4 +167,21 @@ func (r *ruling) verdict() Verdict {
 		v.Outcome, v.Reason = Held, strings.Join(r.looked, "; ")
 	}
 	return v
+}
+
+// bounded returns the first findings, and the first of each anomaly that is not
+// among them.
+func bounded(all []Finding) []Finding {
+	n := min(len(all), maxFindings)
+	kept, shown := slices.Clone(all[:n]), map[Anomaly]bool{}
+	for _, f := range kept {
+		shown[f.Anomaly] = true
+	}
+	for _, f := range all[n:] {
+		if !shown[f.Anomaly] {
+			shown[f.Anomaly] = true
+			kept = append(kept, f)
+		}
+	}
+	return kept
 }
