@@ -157,8 +157,9 @@ func inOrder(ids []string) []string {
 // order of the contract.
 func Expected() []string {
 	return inOrder(append(everyStop(),
-		"LOG-5", "RO-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3",
+		"LOG-5", "RO-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
 		"AP-1", "FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "FO-2", "FI-1", "FI-2", "CH-1", "CH-2", "CH-3", "CH-4", "AL-1",
+		"OPS-1", "OPS-2", "OPS-5",
 	))
 }
 
@@ -207,7 +208,7 @@ func activePassive() []Scenario {
 		{Name: t.Name + "/source-killed/before-stop", KillSource: true, short: true, deflt: true},
 		{Name: t.Name + "/no-fault/every-gate", EveryGate: true, deflt: true},
 		{Name: t.Name + "/no-fault/none", short: true, deflt: true},
-		{Name: t.Name + "/operation/every-state", EveryGate: true, Operate: true},
+		{Name: t.Name + "/operation/every-state", EveryGate: true, Operate: true, deflt: true},
 	}
 	kinds := chaos.Kinds()
 	for i, point := range chaos.Points() {
