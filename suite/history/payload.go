@@ -249,6 +249,9 @@ type Offsets struct {
 	// LogEndOffset is -1 where it is not known.
 	LogEndOffset int64 `json:"logEndOffset,string"`
 	Atomic       bool  `json:"atomic,omitempty"`
+	// LeaderEpoch is the partition's current leader epoch, asked for after the
+	// offsets; nil where it is not known.
+	LeaderEpoch *int32 `json:"leaderEpoch,omitempty"`
 }
 
 // When says at which time producers were described.
@@ -256,8 +259,9 @@ type When string
 
 // The times at which producers are described.
 const (
-	WhenMirroring When = "mirroring"  // asked before the stop was requested
-	WhenAfterStop When = "after-stop" // asked after STOPPED was seen
+	WhenMirroring    When = "mirroring"     // asked before the stop was requested
+	WhenAfterStop    When = "after-stop"    // asked after STOPPED was seen
+	WhenAfterRestart When = "after-restart" // asked after that, when a broker had come back
 )
 
 // Producers is the answer of DescribeProducers for one partition.

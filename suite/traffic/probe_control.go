@@ -2,47 +2,18 @@ package traffic
 
 import (
 	"context"
-	"fmt"
 
-	"watershed.example/mirrorrpc"
 	"watershed.example/suite/history"
 )
 
 // Pause pauses topics.
 func (c *Control) Pause(ctx context.Context, topics ...string) error {
-	req := mirrorrpc.NewPauseMirrorTopicsRequest()
-	req.MirrorName = c.mirror
-	for _, t := range topics {
-		req.Topics = append(req.Topics, mirrorrpc.NamedTopic{TopicName: t})
-	}
-	return c.do("PauseMirrorTopics", topics, func() error {
-		resp, err := c.cl.Request(ctx, req)
-		if err != nil {
-			return fmt.Errorf("pause mirror %s: %w", c.mirror, err)
-		}
-		for _, t := range resp.(*mirrorrpc.TopicsResponse).Topics {
-			if err := mirrorrpc.ErrorForCode(req.Key(), t.ErrorCode); err != nil {
-				return fmt.Errorf("pause mirror %s: topic %s: %w", c.mirror, t.Name, err)
-			}
-		}
-		return nil
-	})
+	return c.do("PauseMirrorTopics", topics, func() error { return c.rpc().Pause(ctx, c.mirror, topics...) })
 }
 
 // Delete deletes the mirror, whose topics are all stopped.
 func (c *Control) Delete(ctx context.Context) error {
-	req := mirrorrpc.NewDeleteClusterMirrorRequest()
-	req.MirrorName = c.mirror
-	return c.do("DeleteClusterMirror", nil, func() error {
-		resp, err := c.cl.Request(ctx, req)
-		if err == nil {
-			err = mirrorrpc.ErrorForCode(req.Key(), resp.(*mirrorrpc.DeleteClusterMirrorResponse).ErrorCode)
-		}
-		if err != nil {
-			return fmt.Errorf("delete mirror %s: %w", c.mirror, err)
-		}
-		return nil
-	})
+	return c.do("DeleteClusterMirror", nil, func() error { return c.rpc().Delete(ctx, c.mirror) })
 }
 
 // Sample describes the mirror and records every partition's state, changed or

@@ -100,9 +100,36 @@ func (t *Idempotence) AfterRestart(ctx context.Context) error {
 	if t.newest.Count == 0 {
 		return fmt.Errorf("trials of %s on %s: nothing was written before the restart", t.raw.name, t.part)
 	}
+	// The connections from before are gone, and a raw client never sends twice.
+	raw, err := t.raw.again(ctx, t.part)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	before := t.raw
+	t.raw = raw
+	defer func() { before.index, t.raw = raw.index, before }()
 	t.send(ctx, history.TrialRetry, t.newest)
 	t.send(ctx, history.TrialRetry, t.oldest)
 	t.send(ctx, history.TrialGap, t.batch(1, trialCount+trialGap, 1))
 	t.send(ctx, history.TrialZombie, t.batch(0, trialCount+1, 1))
 	return context.Cause(ctx)
+}
+
+// again returns a client with the same name and new connections, once part has
+// a leader that answers.
+func (r *Raw) again(ctx context.Context, part Partition) (*Raw, error) {
+	for {
+		raw, err := NewRaw(ctx, r.rec, r.cluster, r.name)
+		if err == nil {
+			if _, err = raw.Offsets(ctx, part); err == nil {
+				raw.index = r.index
+				return raw, nil
+			}
+			raw.Close()
+		}
+		if !pause(ctx, describeEvery) {
+			return nil, fmt.Errorf("raw client %s: %s after a restart: %w", r.name, part, err)
+		}
+	}
 }

@@ -153,12 +153,8 @@ func (o *Ops) WithoutSource(ctx context.Context, ids *TopicIDs) error {
 	if err := o.side.stopIn(ctx, opsAligning); err != nil {
 		return err
 	}
-	// A connection that nobody takes up may take its time.
-	long, cancel := context.WithTimeoutCause(ctx, 2*probeLimit, fmt.Errorf("it took longer than %s", 2*probeLimit))
-	defer cancel()
-	_, err := o.side.Await(long, "the step without a source names its cause", []Partition{{opsNoSource, 0}},
-		func(_ Partition, m history.Mirror) bool { return m.Error != "" })
-	if err != nil {
+	if _, err := o.side.await(ctx, "the step without a source names its cause", []Partition{{opsNoSource, 0}},
+		func(m history.Mirror) bool { return m.Error != "" }); err != nil {
 		o.rec.Note("%v", err)
 	}
 	if _, err := o.side.Sample(ctx); err != nil {

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,7 @@ type rawTxn struct {
 	sequence int32
 	number   int64
 	intent   history.Intent
+	last     int64 // offset of its newest batch
 }
 
 func newRawTxn(ctx context.Context, raw *Raw, txnID string, part Partition, payload []byte) (*rawTxn, error) {
@@ -66,7 +68,7 @@ func (t *rawTxn) send(ctx context.Context, trial history.Trial) *history.Result 
 			t.raw.rec.Note("%v", err)
 		}
 	}
-	_, res := t.raw.Produce(ctx, Write{
+	offset, res := t.raw.Produce(ctx, Write{
 		Partition: t.part, Mode: history.Transactional, Trial: trial, TransactionalID: t.txnID,
 		Batch: Batch{
 			ID:            history.BatchID{ProducerID: t.id, Epoch: t.epoch, BaseSequence: t.sequence},
@@ -76,6 +78,7 @@ func (t *rawTxn) send(ctx context.Context, trial history.Trial) *history.Result 
 	})
 	if res.Outcome == history.OK {
 		t.sequence++
+		t.last = offset
 	}
 	return res
 }
@@ -96,7 +99,7 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
-		if err != nil && kerr.IsRetriable(err) && !ended(ctx) {
+		if busy(ctx, err) {
 			continue
 		}
 		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(asked, resultOf(err))})
@@ -104,5 +107,48 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 			return fmt.Errorf("raw client %s: end transaction of %s on cluster %s: %w", t.raw.name, t.txnID, t.raw.cluster.Name, err)
 		}
 		return nil
+	}
+}
+
+// awaitMarker waits until the log holds a marker of the producer id behind its
+// newest batch.
+func (t *rawTxn) awaitMarker(ctx context.Context) error {
+	for {
+		headers, err := t.raw.HeadersFrom(ctx, t.part, t.last)
+		if err != nil {
+			return err
+		}
+		for _, h := range headers {
+			if h.Control && h.ID.ProducerID == t.id && h.BaseOffset > t.last {
+				return nil
+			}
+		}
+		if !pause(ctx, askAgainAfter) {
+			return fmt.Errorf("raw client %s: no marker of transaction %s in %s: %w", t.raw.name, t.txnID, t.part, context.Cause(ctx))
+		}
+	}
+}
+
+// askAgainAfter is how long a client waits for a coordinator that is busy.
+const askAgainAfter = 5 * time.Millisecond
+
+// busy says whether a coordinator's error passes by itself, and waits a moment
+// where it does; false when ctx ends.
+func busy(ctx context.Context, err error) bool {
+	if err == nil || !kerr.IsRetriable(err) && !errors.Is(err, kerr.ConcurrentTransactions) {
+		return false
+	}
+	return pause(ctx, askAgainAfter)
+}
+
+// pause waits; it is false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -206,8 +206,8 @@ func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeou
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
-		if err != nil && kerr.IsRetriable(err) && !ended(ctx) {
-			continue // the coordinator loads or is busy; asking again is harmless
+		if busy(ctx, err) {
+			continue // the coordinator loads or ends a transaction; asking again is harmless
 		}
 		e := history.InitPID{
 			Writer: r.name, Cluster: r.cluster.Name, TransactionalID: transactionalID,
