@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/quorum"
@@ -105,14 +106,14 @@ func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []er
 }
 
 func (s *starter) record(topics ...string) quorum.SetMirrorTopics {
-	return quorum.SetMirrorTopics{Mirror: s.mirror.Name, Topics: topics, Desired: quorum.Mirroring, Discard: s.discard}
+	return quorum.SetMirrorTopics{Mirror: s.mirror.Name, Topics: topics, Desired: quorum.Mirroring, Discard: s.discard, TakeOver: s.e.Defects.Has(defect.SameTopicTwoSources)}
 }
 
 // ask asks the source for topics.
 func (s *starter) ask(ctx context.Context, topics []string) (map[string]kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
-	meta, err := mirror.AskCluster(ctx, s.e.Host, s.mirror.Bootstrap, s.mirror.SourceClusterID, topics...)
+	meta, err := mirror.AskCluster(ctx, s.e.Host, s.mirror.Bootstrap, mirror.ExpectedCluster(s.e.Defects, s.mirror.SourceClusterID), topics...)
 	if err != nil {
 		if errors.Is(err, mirror.ErrOtherCluster) {
 			return nil, fmt.Errorf("%w: %w", err, kerr.InconsistentClusterID)

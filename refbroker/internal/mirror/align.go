@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
@@ -32,7 +33,7 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	// The source is asked even for an empty log: its leader epoch is where
 	// this partition's must be above, and its cluster id must be right.
 	l := d.m.linkOf(d.fetchers, v.mirror)
-	source, generation, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.fresh())
+	source, generation, err := d.leaderAtSource(ctx, l, l.fresh())
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,9 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	}
 	own, theirs := d.sides(v, part, source)
 	to, err := alignment(own, theirs, v.part.Mirror.Discard)
+	if err == nil && !to.anew && d.m.defects.Has(defect.AlignmentByEpochsAlone) {
+		to.at = own.end
+	}
 	if err != nil {
 		return fmt.Errorf("align %s, which ends at offset %d, with cluster %s: %w; mirror into an empty topic, or start with --discard, which cuts all that is here",
 			d.key, own.end, v.mirror.SourceClusterID, err)
@@ -82,7 +86,7 @@ func (d *driver) noLoop(source sourceLeader) error {
 
 // agreeing asks the source where its leader epochs end (OffsetForLeaderEpoch).
 func (d *driver) agreeing(ctx context.Context, v view, part replica.API, source sourceLeader, at int64) (int64, error) {
-	c, _, err := dial(ctx, d.m.host, source.addr, v.mirror.SourceClusterID)
+	c, _, err := dial(ctx, d.m.host, source.addr, ExpectedCluster(d.m.defects, v.mirror.SourceClusterID))
 	if err != nil {
 		return at, err
 	}
@@ -147,6 +151,9 @@ func (d *driver) cutTo(ctx context.Context, v view, part replica.API, source sou
 		}
 		c.Cut = &quorum.CutReport{From: from, To: o.LogEnd, Records: records}
 		d.log.Warn("cut: this log is not the source's there", "from", from, "to", o.LogEnd, "records", records, "anew", to.anew)
+	}
+	if d.m.defects.Has(defect.EpochBelowLog) {
+		c.LogEpoch = -1
 	}
 	if _, err := d.m.quorum.Apply(ctx, c); err != nil {
 		return fmt.Errorf("record the alignment at offset %d: %w", to.at, err)

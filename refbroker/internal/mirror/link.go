@@ -37,6 +37,8 @@ type link struct {
 	// topics lists the topics of the mirror, to ask for together.
 	topics     func() []string
 	newFetcher func(addr string) *fetcher
+	// expected is the cluster id that the source must have.
+	expected string
 
 	// refresh is held by who asks the source, which many want at once.
 	refresh lock.Mutex
@@ -60,7 +62,7 @@ type knownTopic struct {
 
 func newLink(cluster string, m *quorum.Mirror, h host.Host, topics func() []string, newFetcher func(string) *fetcher) *link {
 	return &link{
-		cluster: cluster, mirror: m, host: h, topics: topics, newFetcher: newFetcher,
+		cluster: cluster, mirror: m, host: h, topics: topics, newFetcher: newFetcher, expected: m.SourceClusterID,
 		refresh: lock.New(), known: map[string]knownTopic{}, fetchers: map[string]*fetcher{},
 	}
 }
@@ -146,7 +148,7 @@ func (l *link) ask(ctx context.Context, topic string) error {
 			addrs = append(addrs, a)
 		}
 	}
-	meta, err := AskCluster(ctx, l.host, addrs, l.mirror.SourceClusterID, topics...)
+	meta, err := AskCluster(ctx, l.host, addrs, l.expected, topics...)
 	if err != nil {
 		return err
 	}

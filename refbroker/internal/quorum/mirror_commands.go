@@ -89,6 +89,8 @@ type SetMirrorTopics struct {
 	// Resume refuses topics that are neither paused nor mirroring: to start one
 	// whose stop came meanwhile would cut what was written since.
 	Resume bool `json:"resume,omitempty"`
+	// TakeOver takes topics from another mirror: see defect.SameTopicTwoSources.
+	TakeOver bool `json:"takeOver,omitempty"`
 }
 
 // Kind names the command.
@@ -104,7 +106,7 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if t.Mirror != "" && t.Mirror != c.Mirror && t.Desired != Stopped {
+		if t.Mirror != "" && t.Mirror != c.Mirror && t.Desired != Stopped && !c.TakeOver {
 			return nil, nil, fmt.Errorf("topic %q: %w %q", name, ErrTopicInMirror, t.Mirror)
 		}
 		if t.Mirror != c.Mirror && c.Desired != Mirroring {

@@ -103,7 +103,7 @@ func (p *Partition) continuing(raw []byte, end int64, epoch int32) ([]byte, erro
 			return nil, fmt.Errorf("%s: mirrored %w", p.Name(), &storage.OffsetError{Offset: b.BaseOffset, LogEnd: end})
 		}
 		first = false
-		if b.LeaderEpoch > epoch {
+		if b.LeaderEpoch > epoch && !p.defects.Has(defect.EpochBelowLog) {
 			return nil, fmt.Errorf("%s: %w", p.Name(), &EpochAboveError{Batch: b.LeaderEpoch, Leader: epoch})
 		}
 	}
