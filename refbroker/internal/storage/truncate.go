@@ -89,7 +89,11 @@ func (l *Log) TruncateFully(start int64, below ...Barrier) error {
 	}
 	// Everything is cut first; then an empty segment of the right name takes
 	// the place of the one that is left.
-	if err := l.cutAt(cutPlace{end: l.segments[0].base, written: l.segments[0].base}); err != nil {
+	base := l.segments[0].base
+	l.pub.Lock()
+	l.logStart = base // it may be above, and so above the cut
+	l.pub.Unlock()
+	if err := l.cutAt(cutPlace{end: base, written: base}); err != nil {
 		return err
 	}
 	s, err := openSegment(l.fs, l.dir, start)
