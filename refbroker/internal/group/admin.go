@@ -95,7 +95,9 @@ func (c *Coordinator) Delete(ctx context.Context, group string) error {
 			done <- kerr.GroupIDNotFound
 			return
 		}
-		s.bury(e, func(err error) { done <- writeError(err) })
+		if err := s.bury(e, func(err error) { done <- writeError(err) }); err != nil {
+			done <- err
+		}
 	})
 	if err != nil {
 		return err
@@ -112,11 +114,11 @@ func answered(ctx context.Context, done <-chan error) error {
 	}
 }
 
-// bury writes the tombstones of a group and its offsets. mu is held.
-func (s *shard) bury(e *entry, done func(error)) {
+// bury writes the tombstones of a group and its offsets, unless it has members.
+// mu is held.
+func (s *shard) bury(e *entry, done func(error)) error {
 	if err := e.group.Kill(s.c.wall()); err != nil {
-		done(err)
-		return
+		return err
 	}
 	s.enqueue(e, write{
 		by: noProducer(),
@@ -138,6 +140,7 @@ func (s *shard) bury(e *entry, done func(error)) {
 			done(err)
 		},
 	})
+	return nil
 }
 
 func tombstones(group string, partitions []Partition) []Record {
@@ -212,7 +215,7 @@ func (s *shard) sweep() {
 		}
 		switch left := len(e.ledger.All()) - len(gone); {
 		case left == 0 && e.group.Idle():
-			s.bury(e, func(error) {})
+			_ = s.bury(e, func(error) {}) // it is idle
 		case len(gone) > 0:
 			s.enqueue(e, write{
 				by: noProducer(), records: func() []Record { return tombstones(e.group.ID, gone) }, done: func(error) {},
