@@ -208,7 +208,7 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 	return storage.Config{
 		SegmentBytes: c.segmentBytes, SegmentMs: c.segmentMs, IndexInterval: c.indexInterval, IndexBytes: c.indexBytes,
 		MaxMessageBytes: c.maxMessageBytes, LogAppendTime: c.logAppendTime,
-		Producers: psm.Config{VerifyTransactions: !t.Internal, AnyBarrierExpires: m.cfg.AnyBarrierExpires, Log: m.cfg.Logger.With("topic", t.Name)},
+		Producers: psm.Config{VerifyTransactions: true, AnyBarrierExpires: m.cfg.AnyBarrierExpires, Log: m.cfg.Logger.With("topic", t.Name)},
 		Now:       m.cfg.Host.Now, Logger: m.cfg.Logger,
 	}
 }
