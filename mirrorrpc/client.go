@@ -87,8 +87,17 @@ func (c Client) Create(ctx context.Context, mirror string, configs map[string]st
 // Start starts the mirroring of topics; their ids and partition counts are
 // looked up on the source by the broker. The error joins those of all topics.
 func (c Client) Start(ctx context.Context, mirror string, topics ...string) error {
+	return c.start(ctx, mirror, false, topics)
+}
+
+// StartAnew is Start, but what the topics hold here is cut, all of it.
+func (c Client) StartAnew(ctx context.Context, mirror string, topics ...string) error {
+	return c.start(ctx, mirror, true, topics)
+}
+
+func (c Client) start(ctx context.Context, mirror string, discard bool, topics []string) error {
 	req := NewStartMirrorTopicsRequest()
-	req.MirrorName = mirror
+	req.MirrorName, req.Discard = mirror, discard
 	for _, t := range topics {
 		req.Topics = append(req.Topics, StartTopic{TopicName: t})
 	}
@@ -99,11 +108,93 @@ func (c Client) Start(ctx context.Context, mirror string, topics ...string) erro
 // shows how far it is. The error joins those of all topics.
 func (c Client) Stop(ctx context.Context, mirror string, topics ...string) error {
 	req := NewStopMirrorTopicsRequest()
-	req.MirrorName = mirror
-	for _, t := range topics {
-		req.Topics = append(req.Topics, NamedTopic{TopicName: t})
-	}
+	req.MirrorName, req.Topics = mirror, named(topics)
 	return c.topics(ctx, fmt.Sprintf("stop mirror %q", mirror), req)
+}
+
+// Pause removes the fetchers of topics, which stay read-only. It returns once
+// that is recorded; the error joins those of all topics.
+func (c Client) Pause(ctx context.Context, mirror string, topics ...string) error {
+	req := NewPauseMirrorTopicsRequest()
+	req.MirrorName, req.Topics = mirror, named(topics)
+	return c.topics(ctx, fmt.Sprintf("pause mirror %q", mirror), req)
+}
+
+// Resume goes on after a pause. It starts nothing that was stopped. It returns
+// once that is recorded; the error joins those of all topics.
+func (c Client) Resume(ctx context.Context, mirror string, topics ...string) error {
+	req := NewResumeMirrorTopicsRequest()
+	req.MirrorName, req.Topics = mirror, named(topics)
+	return c.topics(ctx, fmt.Sprintf("resume mirror %q", mirror), req)
+}
+
+func named(topics []string) []NamedTopic {
+	all := make([]NamedTopic, 0, len(topics))
+	for _, t := range topics {
+		all = append(all, NamedTopic{TopicName: t})
+	}
+	return all
+}
+
+// Delete removes a mirror all of whose topics are stopped; they stay writable.
+func (c Client) Delete(ctx context.Context, mirror string) error {
+	req := NewDeleteClusterMirrorRequest()
+	req.MirrorName = mirror
+	resp, err := request[*DeleteClusterMirrorResponse](ctx, c, req)
+	if err == nil {
+		err = answered(req.Key(), resp.ErrorCode, resp.ErrorMessage, "")
+	}
+	if err != nil {
+		return fmt.Errorf("delete mirror %q: %w", mirror, err)
+	}
+	return nil
+}
+
+// Bump raises the leader epochs of partitions of a topic above a minimum. The
+// error joins those of all partitions.
+func (c Client) Bump(ctx context.Context, topicID [16]byte, above int32, partitions ...int32) error {
+	req := NewBumpLeaderEpochsRequest()
+	t := BumpTopic{TopicID: topicID}
+	for _, p := range partitions {
+		t.Partitions = append(t.Partitions, BumpPartition{PartitionIndex: p, MinLeaderEpoch: above})
+	}
+	req.Topics = []BumpTopic{t}
+	resp, err := request[*PartitionsResponse](ctx, c, req)
+	if err != nil {
+		return fmt.Errorf("bump leader epochs: %w", err)
+	}
+	errs := []error{answered(req.Key(), resp.ErrorCode, resp.ErrorMessage, "")}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			errs = append(errs, answered(req.Key(), p.ErrorCode, p.ErrorMessage, ""))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("bump leader epochs: %w", err)
+	}
+	return nil
+}
+
+// ReadStates reads the states of partitions of a mirror's topic.
+func (c Client) ReadStates(ctx context.Context, mirror, topic string, partitions ...int32) ([]ReadState, error) {
+	req := NewReadMirrorStatesRequest()
+	req.MirrorName, req.Topics = mirror, []StateTopic{{Name: topic, Partitions: partitions}}
+	resp, err := request[*ReadMirrorStatesResponse](ctx, c, req)
+	if err != nil {
+		return nil, fmt.Errorf("read states of mirror %q: %w", mirror, err)
+	}
+	errs := []error{answered(req.Key(), resp.ErrorCode, resp.ErrorMessage, "")}
+	var all []ReadState
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			errs = append(errs, answered(req.Key(), p.ErrorCode, p.ErrorMessage, t.Name))
+			all = append(all, p)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("read states of mirror %q: %w", mirror, err)
+	}
+	return all, nil
 }
 
 func (c Client) topics(ctx context.Context, what string, req kmsg.Request) error {

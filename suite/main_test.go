@@ -80,7 +80,7 @@ func testMain(m *testing.M) int {
 	if err := makeFolders(); err != nil {
 		return fail(err)
 	}
-	say("seed %d, launcher %s (%s), evidence in %s", settings.Seed, settings.Launcher, settings.Why, run.folder)
+	say("seed %d, launcher %s, evidence in %s", settings.Seed, settings.LaunchedBy(), run.folder)
 	if err := fixtures.Prepare(ctx, settings.Launcher); err != nil {
 		return fail(err)
 	}
@@ -241,7 +241,7 @@ func finish() error {
 	defer run.mu.Unlock()
 	var errs []error
 	if len(run.results) > 0 {
-		table, err := engine.WriteSummary(run.folder, run.results)
+		table, err := engine.WriteSummary(run.folder, &settings, run.results)
 		errs = append(errs, err)
 		text := strings.TrimRight(table, "\n") + "\nevidence: " + run.folder + "\n"
 		fmt.Print(text)

@@ -14,10 +14,7 @@ func (t Topology) Picture() string {
 	fmt.Fprintf(&b, "%s\n\n", t.Name)
 	label := func(name string) string {
 		c, _ := t.Cluster(name)
-		if c.Nodes == 1 {
-			return name + " (1 node)"
-		}
-		return fmt.Sprintf("%s (%d nodes)", name, c.Nodes)
+		return c.label()
 	}
 	joined := map[string]bool{}
 	width, arrow := 0, 0
@@ -31,7 +28,7 @@ func (t Topology) Picture() string {
 	}
 	for _, c := range t.Clusters {
 		if !joined[c.Name] {
-			fmt.Fprintf(&b, "  %s\n", label(c.Name))
+			fmt.Fprintf(&b, "  %s\n", c.label())
 		}
 	}
 	if len(t.Topics) > 0 {
@@ -53,6 +50,28 @@ func (t Topology) Picture() string {
 	}
 	for i, s := range t.Steps {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, s)
+	}
+	return b.String()
+}
+
+// label is the cluster with its size: "A (1 node)".
+func (c Cluster) label() string {
+	if c.Nodes == 1 {
+		return c.Name + " (1 node)"
+	}
+	return fmt.Sprintf("%s (%d nodes)", c.Name, c.Nodes)
+}
+
+// Mermaid draws the clusters and the mirrors between them as a Mermaid flow
+// chart.
+func (t Topology) Mermaid() string {
+	var b strings.Builder
+	b.WriteString("flowchart LR\n")
+	for _, c := range t.Clusters {
+		fmt.Fprintf(&b, "  %s[\"%s\"]\n", c.Name, c.label())
+	}
+	for _, m := range t.Mirrors {
+		fmt.Fprintf(&b, "  %s -- \"%s: %s\" --> %s\n", m.From, m.Name, strings.Join(m.Topics, ", "), m.To)
 	}
 	return b.String()
 }

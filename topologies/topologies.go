@@ -3,9 +3,14 @@
 // carry, and the steps of the failover story that is told on them. Nothing
 // here does any I/O; package fixtures makes a topology real.
 //
-// A new topology is one more function that returns a [Topology]; see
-// [ActivePassive].
+// A new topology is one more function that returns a [Topology], listed in
+// [All]; see [ActivePassive], and docs/topologies.md for how to write one.
 package topologies
+
+import (
+	"strconv"
+	"strings"
+)
 
 // Topology is clusters, the mirrors between them, the topics, and a story.
 type Topology struct {
@@ -68,9 +73,13 @@ const (
 	CatchUp Action = "catch-up"
 	// StopMirror stops the step's mirror; faults strike in this step.
 	StopMirror Action = "stop-mirror"
-	// Promote moves the writers to the step's cluster, whose topics are
-	// STOPPED and writable now.
+	// Promote moves the writers to the step's cluster: the topics of the mirror
+	// into it that was stopped last are STOPPED and writable now.
 	Promote Action = "promote"
+	// Elect gives every partition of the step's cluster a new leader epoch, as
+	// an election does. Clusters elect on their own: both sides of a failover
+	// come to use the same epochs for different records (AL-1).
+	Elect Action = "elect"
 )
 
 // Step is one step of the story. Of Cluster and Mirror the one is set that the
@@ -79,9 +88,56 @@ type Step struct {
 	Do      Action
 	Cluster string
 	Mirror  string
+	// Also are mirrors that a [StopMirror] step stops at the same moment.
+	Also []string
 }
 
-func (s Step) String() string { return string(s.Do) + " " + s.Cluster + s.Mirror }
+func (s Step) String() string {
+	return strings.Join(append([]string{string(s.Do) + " " + s.Cluster + s.Mirror}, s.Also...), " and ")
+}
+
+// Episode is one stop of one mirror, from the mirror's start to the traffic on
+// the cluster that was promoted by it. What a run proves, it proves episode by
+// episode.
+type Episode struct {
+	// Number counts the episodes of a topology from 1, in the order of their
+	// stops.
+	Number int
+	Mirror Mirror
+	// Start, Stop and Promote are the places of its steps in [Topology.Steps];
+	// Promote is -1 where nobody writes to the destination afterwards.
+	Start, Stop, Promote int
+}
+
+// String is the episode's name: "2-b-to-a".
+func (e Episode) String() string { return strconv.Itoa(e.Number) + "-" + e.Mirror.Name }
+
+// Episodes lists the episodes of the topology's story.
+func (t Topology) Episodes() []Episode {
+	var all []Episode
+	started := map[string]int{}
+	for i, s := range t.Steps {
+		switch s.Do {
+		case StartMirror:
+			started[s.Mirror] = i
+		case StopMirror:
+			for _, name := range append([]string{s.Mirror}, s.Also...) {
+				if m, ok := t.Mirror(name); ok {
+					all = append(all, Episode{Number: len(all) + 1, Mirror: m, Start: started[name], Stop: i, Promote: -1})
+				}
+			}
+		case Promote:
+			// The last stop into the cluster that was not followed by one yet.
+			for k := len(all) - 1; k >= 0; k-- {
+				if all[k].Mirror.To == s.Cluster && all[k].Promote < 0 {
+					all[k].Promote = i
+					break
+				}
+			}
+		}
+	}
+	return all
+}
 
 // Cluster returns the cluster of that name.
 func (t Topology) Cluster(name string) (Cluster, bool) {
@@ -135,32 +191,3 @@ func (t Topology) OutOf(cluster string) []Mirror {
 	}
 	return out
 }
-
-// ActivePassive is the plainest failover: A is written and B mirrors it, then
-// the mirror is stopped and B is written (AP-1).
-func ActivePassive() Topology {
-	return Topology{
-		Name:     "active-passive",
-		Clusters: []Cluster{{Name: "A", Nodes: 1}, {Name: "B", Nodes: 1}},
-		Mirrors: []Mirror{
-			{Name: "a-to-b", From: "A", To: "B", Topics: []string{"orders", "payments", "idle"}},
-		},
-		Topics: []Topic{
-			{Name: "orders", Home: "A", Partitions: 2},
-			{Name: "payments", Home: "A", Partitions: 2},
-			{Name: "idle", Home: "A", Partitions: 1, Empty: true},
-		},
-		Steps: []Step{
-			{Do: CreateTopics, Cluster: "A"},
-			{Do: Write, Cluster: "A"},
-			{Do: StartMirror, Mirror: "a-to-b"},
-			{Do: CatchUp, Mirror: "a-to-b"},
-			{Do: StopMirror, Mirror: "a-to-b"},
-			{Do: Promote, Cluster: "B"},
-			{Do: Write, Cluster: "B"},
-		},
-	}
-}
-
-// All lists every topology, in the order in which they are shown.
-func All() []Topology { return []Topology{ActivePassive()} }

@@ -51,8 +51,20 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		{"step without mirror", "step 3 (start-mirror ) must name a mirror", func(p *Topology) { p.Steps[2].Mirror = "" }},
 		{"unknown action", `unknown action "dance"`, func(p *Topology) { p.Steps[0].Do = "dance" }},
 		{"started twice", "the mirror runs already", func(p *Topology) { p.Steps[3].Do = StartMirror }},
-		{"stopped twice", "the mirror does not run", func(p *Topology) {
+		{"stopped twice", `mirror "a-to-b" does not run`, func(p *Topology) {
 			p.Steps = append(p.Steps, Step{Do: StopMirror, Mirror: "a-to-b"})
+		}},
+		{"also what does not exist", `names mirror "b-to-c"`, func(p *Topology) { p.Steps[4].Also = []string{"b-to-c"} }},
+		{"also the same", `mirror "a-to-b" does not run`, func(p *Topology) { p.Steps[4].Also = []string{"a-to-b"} }},
+		{"also at another step", "only a stop takes further mirrors", func(p *Topology) { p.Steps[3].Also = []string{"a-to-b"} }},
+		{"caught up after its stop", "the mirror does not run", func(p *Topology) {
+			p.Steps = append(p.Steps, Step{Do: CatchUp, Mirror: "a-to-b"})
+		}},
+		{"promoted without a stop", "no mirror into the cluster was stopped before", func(p *Topology) {
+			p.Steps = append(p.Steps, Step{Do: Promote, Cluster: "A"})
+		}},
+		{"promoted twice", "no mirror into the cluster was stopped before", func(p *Topology) {
+			p.Steps = append(p.Steps, Step{Do: Promote, Cluster: "B"})
 		}},
 		{"mirrored before created", `topic "orders" was not created before`, func(p *Topology) { p.Steps = p.Steps[1:] }},
 	} {
@@ -90,4 +102,28 @@ func TestPicture(t *testing.T) {
   A (3 nodes)  --c------->  C (1 node)   t
   D (1 node)
 `, wide.Picture())
+}
+
+func TestEpisodesAreTheStopsInTheirOrder(t *testing.T) {
+	got := map[string][]string{}
+	for _, top := range All() {
+		for _, e := range top.Episodes() {
+			require.Equal(t, StartMirror, top.Steps[e.Start].Do, "%s %s", top.Name, e)
+			require.Equal(t, e.Mirror.Name, top.Steps[e.Start].Mirror)
+			require.Less(t, e.Start, e.Stop)
+			require.Less(t, e.Stop, e.Promote, "%s %s is never promoted", top.Name, e)
+			require.Equal(t, e.Mirror.To, top.Steps[e.Promote].Cluster)
+			got[top.Name] = append(got[top.Name], e.String())
+		}
+	}
+	require.Equal(t, map[string][]string{
+		"active-passive":  {"1-a-to-b"},
+		"resumed":         {"1-a-to-b", "2-a-to-b"},
+		"failback":        {"1-a-to-b", "2-b-to-a", "3-a-to-b"},
+		"fan-out":         {"1-a-to-b", "2-a-to-c"},
+		"fan-out-at-once": {"1-a-to-b", "2-a-to-c"},
+		"fan-in":          {"1-a-to-c", "2-b-to-c"},
+		"chain-3":         {"1-a-to-b", "2-b-to-c"},
+		"chain-4":         {"1-a-to-b", "2-b-to-c", "3-c-to-d"},
+	}, got)
 }

@@ -101,11 +101,12 @@ func (t Topology) validateMirrors(bad func(string, ...any), clusters, topics map
 
 func (t Topology) validateSteps(bad func(string, ...any), clusters map[string]bool) {
 	created, running := map[string]bool{}, map[string]bool{}
+	stopped := map[string]int{} // stops into a cluster that no promotion has followed
 	for i, s := range t.Steps {
 		at := fmt.Sprintf("step %d (%s)", i+1, s)
 		m, isMirror := t.Mirror(s.Mirror)
 		switch s.Do {
-		case CreateTopics, Write, Promote:
+		case CreateTopics, Write, Promote, Elect:
 			if !clusters[s.Cluster] || s.Mirror != "" {
 				bad("%s must name a cluster that exists, and no mirror", at)
 				continue
@@ -118,6 +119,9 @@ func (t Topology) validateSteps(bad func(string, ...any), clusters map[string]bo
 		default:
 			bad("%s: unknown action %q", at, s.Do)
 			continue
+		}
+		if len(s.Also) > 0 && s.Do != StopMirror {
+			bad("%s: only a stop takes further mirrors", at)
 		}
 		switch s.Do {
 		case CreateTopics:
@@ -132,13 +136,26 @@ func (t Topology) validateSteps(bad func(string, ...any), clusters map[string]bo
 				}
 			}
 			running[m.Name] = true
-		case CatchUp, StopMirror:
+		case CatchUp:
 			if !running[m.Name] {
 				bad("%s: the mirror does not run", at)
 			}
-			if s.Do == StopMirror {
-				running[m.Name] = false
+		case StopMirror:
+			for _, name := range append([]string{s.Mirror}, s.Also...) {
+				also, ok := t.Mirror(name)
+				if !ok {
+					bad("%s names mirror %q, which does not exist", at, name)
+				} else if !running[name] {
+					bad("%s: mirror %q does not run", at, name)
+				}
+				running[name] = false
+				stopped[also.To]++
 			}
+		case Promote:
+			if stopped[s.Cluster] == 0 {
+				bad("%s: no mirror into the cluster was stopped before", at)
+			}
+			stopped[s.Cluster]--
 		}
 	}
 }

@@ -41,7 +41,10 @@ func (j *judge) bar1(r *ruling) {
 	j.needStop(r)
 	empty := 0
 	for _, p := range j.parts() {
-		want := max(p.Stops, 1)
+		want := 1
+		if j.number == 0 {
+			want = max(p.Stops, 1)
+		}
 		if p.stopped == never {
 			continue
 		}
@@ -60,7 +63,8 @@ func (j *judge) bar1(r *ruling) {
 			empty++
 		}
 	}
-	r.need(empty > 0, "no partition was empty when it was stopped")
+	// Later episodes may find something in every partition.
+	r.need(empty > 0 || j.number > 1, "no partition was empty when it was stopped")
 	r.saw("one barrier for each stop in %d partitions, %d of them empty", len(j.parts()), empty)
 }
 
@@ -121,7 +125,7 @@ func (j *judge) bar3(r *ruling) {
 		}
 		for k := range s.entries[:i] {
 			b := &s.entries[k]
-			if b.origin == unknownWriter || b.origin == local && b.IsControl() {
+			if b.origin == unknownWriter || b.origin == leftover || b.origin == local && b.IsControl() {
 				r.findings = append(r.findings, j.at(s, ForeignBatch, k, "only the source's bytes below the barrier", b.describe()))
 			}
 			mirrored++
@@ -189,11 +193,11 @@ func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolatio
 		case e.Read != nil && e.Read.Cluster == p.Destination && e.Read.Topic == p.topic && e.Read.Partition == p.index:
 			lastRead[e.Read.Reader] = e.At
 			k := p.lead.at(e.Read.Offset)
-			if e.Read.Offset > barrier && k >= 0 && p.lead.entries[k].origin == local && !p.sourceHad(e.Read) {
+			if e.Read.Offset > barrier && k >= 0 && p.lead.entries[k].origin == local && p.lead.holds(e.Read) {
 				past[e.Read.Reader] = true
 			}
-			if k < 0 || !p.lead.entries[k].IsControl() || p.sourceHad(e.Read) {
-				continue
+			if k < 0 || !p.lead.entries[k].IsControl() || e.Read.Tag != "" {
+				continue // what carries a tag is no control record: it lay there before a truncation
 			}
 			r.findings = append(r.findings, j.told(p, VisibleBarrier, e.Read.Offset, "no control record to reach an application",
 				fmt.Sprintf("reader %s (%s) got one: key %x value %x", e.Read.Reader, e.Read.Isolation, e.Read.Key, e.Read.Value)))
@@ -226,25 +230,16 @@ func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolatio
 // after the partition was STOPPED.
 func (j *judge) firstLocalWrite(p *part) int64 {
 	for _, o := range j.order {
-		if o.at(p) && (o.began > p.stopped || o.result.Outcome == history.OK) {
+		if o.at(p) && o.began > p.since() && (o.began > p.stopped || o.result.Outcome == history.OK) {
 			return o.began
 		}
 	}
 	return never
 }
 
-// sourceHad says whether a reader saw what the source holds at that offset: a
-// read from before the truncation.
-func (p *part) sourceHad(read *history.Observed) bool {
-	if p.source == nil || read.Tag == "" {
-		return false
-	}
-	for _, at := range p.source.byTag[read.Tag] {
-		if at.offset == read.Offset {
-			return true
-		}
-	}
-	return false
+// holds says whether the log holds what a reader saw, at that offset.
+func (s *side) holds(read *history.Observed) bool {
+	return slices.ContainsFunc(s.byTag[read.Tag], func(at place) bool { return at.offset == read.Offset })
 }
 
 // nextVisible is the offset of the first record at or above offset that a

@@ -6,10 +6,12 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"watershed.example/suite/contract"
 )
 
 // RunVersion is the version of run.json that this package reads.
-const RunVersion = 1
+const RunVersion = 2
 
 // Profile names the rules that a destination follows.
 type Profile string
@@ -32,6 +34,9 @@ type Run struct {
 	Clusters []Cluster `json:"clusters"`
 	Edges    []Edge    `json:"edges"`
 	Topics   []Topic   `json:"topics"`
+	// Episodes are the stops of the run, in their order; each is judged by
+	// itself. Without any, each edge is one, with the logs of the run's end.
+	Episodes []Episode `json:"episodes,omitempty"`
 	// Exercises holds the ids of the requirements that the scenario declares to exercise.
 	Exercises []string `json:"exercises"`
 	// Faults are the faults that have to bite for the run to mean anything.
@@ -59,6 +64,20 @@ type Edge struct {
 	Stops int `json:"stops"`
 }
 
+// Episode is one stop of one mirror: from the mirror's start to the settling
+// of the traffic on the promoted cluster.
+type Episode struct {
+	// Number counts the run's episodes from 1; events carry it.
+	Number int32  `json:"number"`
+	Mirror string `json:"mirror"`
+	// Logs is the folder with the raw logs of both clusters as they were at the
+	// episode's end, relative to the evidence's; [LogsDir] for the run's end.
+	Logs string `json:"logs"`
+	// Exercises holds the ids of the requirements that this episode exercises:
+	// they are inconclusive where it did not.
+	Exercises []string `json:"exercises"`
+}
+
 // Topic is one topic that the scenario uses.
 type Topic struct {
 	Name       string `json:"name"`
@@ -71,10 +90,13 @@ type Topic struct {
 
 // PlannedFault is a fault that the scenario declares.
 type PlannedFault struct {
-	ID    string `json:"id"` // the id in the history's fault events
-	Name  string `json:"name"`
-	Link  string `json:"link"`
-	Phase string `json:"phase"`
+	ID string `json:"id"` // the id in the history's fault events
+	// Episode is the number of the episode that it strikes, 0 in runs that don't
+	// number theirs.
+	Episode int32  `json:"episode,omitempty"`
+	Name    string `json:"name"`
+	Link    string `json:"link"`
+	Phase   string `json:"phase"`
 }
 
 // Floors are the least numbers of acknowledged records without which a run
@@ -125,6 +147,28 @@ func (r *Run) Topic(name string) *Topic {
 // Declares says whether the scenario exercises the requirement.
 func (r *Run) Declares(id string) bool { return slices.Contains(r.Exercises, id) }
 
+// episodesDeclare says whether one of the run's episodes exercises the requirement.
+func (r *Run) episodesDeclare(id string) bool {
+	return slices.ContainsFunc(r.Episodes, func(e Episode) bool { return slices.Contains(e.Exercises, id) })
+}
+
+// unknown returns the declared ids that the contract does not hold, each once.
+func (r *Run) unknown() []string {
+	var ids []string
+	note := func(declared []string) {
+		for _, id := range declared {
+			if _, known := contract.Get(id); !known && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	note(r.Exercises)
+	for _, e := range r.Episodes {
+		note(e.Exercises)
+	}
+	return ids
+}
+
 // Validate says whether the plan is whole: names that edges use exist, and ids
 // are there.
 func (r *Run) Validate() error {
@@ -137,6 +181,11 @@ func (r *Run) Validate() error {
 	for _, c := range r.Clusters {
 		if c.Name == "" || c.ID == "" {
 			return fmt.Errorf("run: cluster %q has id %q", c.Name, c.ID)
+		}
+	}
+	for i, e := range r.Episodes {
+		if e.Number != int32(i+1) || e.Logs == "" || !slices.ContainsFunc(r.Edges, func(g Edge) bool { return g.Mirror == e.Mirror }) {
+			return fmt.Errorf("run: episode %d has number %d, mirror %q and logs %q", i+1, e.Number, e.Mirror, e.Logs)
 		}
 	}
 	for _, e := range r.Edges {

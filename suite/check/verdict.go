@@ -25,7 +25,11 @@ type Anomaly string
 const (
 	AlteredBatch      Anomaly = "altered batch"      // differs from the source's at that offset
 	ForeignBatch      Anomaly = "foreign batch"      // lies where only the source's bytes may
+	UncutSuffix       Anomaly = "uncut suffix"       // what the cluster wrote itself, before it mirrored again
 	MissingBatch      Anomaly = "missing batch"      // the source has it, the destination does not
+	CollidingSequence Anomaly = "colliding sequence" // two clusters' producers under one rewritten id and epoch, out of sequence
+	CollidingEpoch    Anomaly = "colliding epoch"    // the same, a lower epoch behind a higher one
+	RestoredID        Anomaly = "restored id"        // rewritten on one hop, and back on the next
 	NegativeID        Anomaly = "negative id"        // producer id below -1
 	BrokenOrder       Anomaly = "broken order"       // offsets or epochs go back, or offsets jump
 	BadBytes          Anomaly = "bad bytes"          // a checksum is wrong, or bytes are no batch
@@ -41,6 +45,14 @@ const (
 	RefusedWrite      Anomaly = "refused write"      // though the partition was writable
 	EarlyWrite        Anomaly = "early write"        // accepted before the barrier
 	BarrierResurrect  Anomaly = "barrier resurrect"  // a producer from before the barrier is known after it
+	WrongState        Anomaly = "wrong state"        // a producer is not shown as the log says, or shown though it says nothing
+	InheritedExpiry   Anomaly = "inherited expiry"   // a barrier that came in with the records expired producers
+	LostProducer      Anomaly = "lost producer"      // one from after the barrier is not known any more
+	UnnamedBarrier    Anomaly = "unnamed barrier"    // the dump tool does not name it, or not its fields
+	EpochBehind       Anomaly = "epoch behind"       // the leader epoch is below one in the log
+	StaleMarker       Anomaly = "stale marker"       // of a transaction that was cut when mirroring started
+	WedgedId          Anomaly = "wedged id"          // a transactional id can't be used
+	Mutation          Anomaly = "mutation"           // of a log that is read-only
 	StaleDedupe       Anomaly = "stale dedupe"       // acknowledged with a mirrored batch's offset
 	StaleFence        Anomaly = "stale fence"        // refused because of a mirrored entry
 	PhantomAck        Anomaly = "phantom ack"        // acknowledged where the record is not
@@ -55,15 +67,25 @@ const (
 	StaleAbort        Anomaly = "stale abort"        // an aborted-list entry without such a transaction
 	MissingAbort      Anomaly = "missing abort"      //
 	WrongLSO          Anomaly = "wrong last stable offset"
-	LateBytes         Anomaly = "late bytes"    // of the source, after the barrier
-	ZombieAppend      Anomaly = "zombie append" // written after a transaction's end into another one
+	LateBytes         Anomaly = "late bytes"       // of the source, after the barrier
+	ZombieAppend      Anomaly = "zombie append"    // of a fenced producer, or after its transaction's end
+	AcceptedGap       Anomaly = "accepted gap"     // a sequence above the next one
+	DivergedLogs      Anomaly = "diverged logs"    // two logs differ where they are one history
+	DisturbedMirror   Anomaly = "disturbed mirror" // by what befell another one
+	AcceptedSource    Anomaly = "accepted source"  // a mirror that had to be refused
+	RefusedStop       Anomaly = "refused stop"
+	UntoldState       Anomaly = "untold state" // describe does not say what is going on, or why it does not go on
 	StuckStop         Anomaly = "stuck stop"
 	SplitWriter       Anomaly = "split writer" // a client found another cluster behind its address
 )
 
 // Finding is one place where a requirement is violated.
 type Finding struct {
-	Anomaly   Anomaly
+	Anomaly Anomaly
+	// Episode and Mirror say which stop it is about; 0 and empty in a run that
+	// tells no episodes, and for findings about the whole run.
+	Episode   int32
+	Mirror    string
 	Cluster   string
 	Node      int32
 	Topic     string
@@ -83,7 +105,11 @@ type Finding struct {
 
 // String tells the finding in one line.
 func (f Finding) String() string {
-	return fmt.Sprintf("%s: %s-%d on %s/%d offset %d: expected %s, got %s", f.Anomaly, f.Topic, f.Partition, f.Cluster, f.Node, f.Offset, f.Expected, f.Got)
+	s := fmt.Sprintf("%s: %s-%d on %s/%d offset %d: expected %s, got %s", f.Anomaly, f.Topic, f.Partition, f.Cluster, f.Node, f.Offset, f.Expected, f.Got)
+	if f.Episode > 0 {
+		s = fmt.Sprintf("episode %d (%s): %s", f.Episode, f.Mirror, s)
+	}
+	return s
 }
 
 // Verdict is the outcome of one requirement in one run.
@@ -122,13 +148,13 @@ func (r *ruling) saw(format string, args ...any) {
 func (r *ruling) verdict() Verdict {
 	v := Verdict{Requirement: r.id}
 	slices.SortStableFunc(r.findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Cluster, b.Cluster),
+		return cmp.Or(cmp.Compare(a.Episode, b.Episode), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Cluster, b.Cluster),
 			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Anomaly, b.Anomaly), cmp.Compare(a.Got, b.Got))
 	})
 	switch {
 	case len(r.findings) > 0:
 		v.Outcome = Violated
-		v.Findings = r.findings[:min(len(r.findings), maxFindings)]
+		v.Findings = bounded(r.findings)
 		v.Reason = r.findings[0].String()
 		if more := len(r.findings) - 1; more > 0 {
 			v.Reason += fmt.Sprintf(" (and %d more)", more)
@@ -141,4 +167,21 @@ func (r *ruling) verdict() Verdict {
 		v.Outcome, v.Reason = Held, strings.Join(r.looked, "; ")
 	}
 	return v
+}
+
+// bounded returns the first findings, and the first of each anomaly that is not
+// among them.
+func bounded(all []Finding) []Finding {
+	n := min(len(all), maxFindings)
+	kept, shown := slices.Clone(all[:n]), map[Anomaly]bool{}
+	for _, f := range kept {
+		shown[f.Anomaly] = true
+	}
+	for _, f := range all[n:] {
+		if !shown[f.Anomaly] {
+			shown[f.Anomaly] = true
+			kept = append(kept, f)
+		}
+	}
+	return kept
 }

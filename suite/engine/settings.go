@@ -86,6 +86,9 @@ func (s *Settings) Usage(w io.Writer) {
 	_, _ = fmt.Fprintln(w, "\nThe flags of go test itself: go help testflag")
 }
 
+// LaunchedBy is how brokers are started, and why so, in a few words.
+func (s *Settings) LaunchedBy() string { return fmt.Sprintf("%s (%s)", s.Launcher, s.Why) }
+
 // Resolve checks what was given. Its error is one line that names the flag or
 // variable and the value.
 func (s *Settings) Resolve(knownDefects []string) error {

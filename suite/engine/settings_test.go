@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"watershed.example/fixtures"
 )
 
 func settingsOf(t *testing.T, env map[string]string, args ...string) (*Settings, error) {
@@ -20,13 +22,15 @@ func settingsOf(t *testing.T, env map[string]string, args ...string) (*Settings,
 }
 
 func TestSettings(t *testing.T) {
+	auto, _, err := fixtures.Choose("auto")
+	require.NoError(t, err)
 	tests := []struct {
 		name string
 		env  map[string]string
 		args []string
 		want Settings
 	}{
-		{"nothing given", nil, nil, Settings{Launcher: "process"}},
+		{"nothing given", nil, nil, Settings{Launcher: auto.Name()}},
 		{
 			"flags", nil,
 			[]string{"-seed=7", "-launcher", "process", "-out=x", "-keep", "-full=true", "-defect=no-barrier", "-defect=pid-rewrite"},
@@ -36,11 +40,11 @@ func TestSettings(t *testing.T) {
 			"variables",
 			map[string]string{"WATERSHED_SEED": "18446744073709551615", "WATERSHED_KEEP": "1", "WATERSHED_DEFECT": "no-barrier"},
 			nil,
-			Settings{Seed: 18446744073709551615, SeedGiven: true, Launcher: "process", Keep: true, Defects: []string{"no-barrier"}},
+			Settings{Seed: 18446744073709551615, SeedGiven: true, Launcher: auto.Name(), Keep: true, Defects: []string{"no-barrier"}},
 		},
 		{
 			"a flag wins",
-			map[string]string{"WATERSHED_SEED": "1", "WATERSHED_FULL": "true", "WATERSHED_DEFECT": "no-barrier"},
+			map[string]string{"WATERSHED_SEED": "1", "WATERSHED_FULL": "true", "WATERSHED_DEFECT": "no-barrier", "WATERSHED_LAUNCHER": "process"},
 			[]string{"-seed=2", "-full=false", "-defect=pid-rewrite"},
 			Settings{Seed: 2, SeedGiven: true, Launcher: "process", Defects: []string{"pid-rewrite"}},
 		},

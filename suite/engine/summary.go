@@ -49,8 +49,8 @@ func (r *Result) saveReports() error {
 
 // WriteSummary writes the reports of a whole run into its folder and returns
 // the verdict table.
-func WriteSummary(folder string, results []*Result) (string, error) {
-	var all report.Result
+func WriteSummary(folder string, settings *Settings, results []*Result) (string, error) {
+	all := report.Result{Launcher: settings.LaunchedBy()}
 	for _, r := range results {
 		all.Scenarios = append(all.Scenarios, r.report())
 	}

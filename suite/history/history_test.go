@@ -131,7 +131,7 @@ func TestConcurrentAppendsNumberEachLineOnce(t *testing.T) {
 }
 
 func TestReadNamesTheBadLine(t *testing.T) {
-	header := `{"format":"watershed-history","version":1,"run":"r","seed":"1"}` + "\n"
+	header := `{"format":"watershed-history","version":2,"run":"r","seed":"1"}` + "\n"
 	good := `{"seq":"1","at":"5","kind":"note","note":"x"}` + "\n"
 	for name, tc := range map[string]struct {
 		in   string
@@ -139,8 +139,8 @@ func TestReadNamesTheBadLine(t *testing.T) {
 		says string
 	}{
 		"empty":              {"", 1, "header is missing"},
-		"other format":       {`{"format":"x","version":1,"run":"r","seed":"1"}` + "\n", 1, "format"},
-		"future version":     {`{"format":"watershed-history","version":2,"run":"r","seed":"1"}` + "\n", 1, "version 2"},
+		"other format":       {`{"format":"x","version":2,"run":"r","seed":"1"}` + "\n", 1, "format"},
+		"future version":     {`{"format":"watershed-history","version":3,"run":"r","seed":"1"}` + "\n", 1, "version 2"},
 		"torn":               {header + good + `{"seq":"2","at":"5","kind":"no`, 3, "torn"},
 		"unknown field":      {header + `{"seq":"1","at":"5","kind":"note","note":"x","zz":1}` + "\n", 2, "zz"},
 		"number for string":  {header + `{"seq":1,"at":"5","kind":"note","note":"x"}` + "\n", 2, "string"},

@@ -16,7 +16,7 @@ import (
 const Format = "watershed-history"
 
 // Version is the version of the format that this package writes and reads.
-const Version = 1
+const Version = 2
 
 // Header is the first line of a history.
 type Header struct {

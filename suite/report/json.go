@@ -15,6 +15,7 @@ const JSONVersion = 1
 type jsonResult struct {
 	Version   int            `json:"version"`
 	Passed    bool           `json:"passed"`
+	Launcher  string         `json:"launcher,omitempty"` // and why it was chosen
 	Scenarios []jsonScenario `json:"scenarios"`
 }
 
@@ -42,6 +43,8 @@ type jsonVerdict struct {
 
 type jsonFinding struct {
 	Anomaly   string   `json:"anomaly"`
+	Episode   int32    `json:"episode,omitempty"` // of the run, from 1
+	Mirror    string   `json:"mirror,omitempty"`  // that the episode stops
 	Cluster   string   `json:"cluster"`
 	Node      int32    `json:"node"`
 	Topic     string   `json:"topic"`
@@ -57,7 +60,7 @@ type jsonFinding struct {
 // JSON writes the result as JSON. Numbers of 64 bits are strings, since many
 // readers hold numbers as doubles (FA-24); bytes that are no text are escaped.
 func JSON(w io.Writer, r *Result) error {
-	out := jsonResult{Version: JSONVersion, Passed: r.Passed(), Scenarios: []jsonScenario{}}
+	out := jsonResult{Version: JSONVersion, Passed: r.Passed(), Launcher: printable(r.Launcher), Scenarios: []jsonScenario{}}
 	for i := range r.Scenarios {
 		out.Scenarios = append(out.Scenarios, scenarioJSON(&r.Scenarios[i]))
 	}
@@ -84,7 +87,8 @@ func scenarioJSON(s *Scenario) jsonScenario {
 		jv := jsonVerdict{Requirement: printable(v.Requirement), Outcome: v.Outcome, Reason: printable(v.Reason)}
 		for _, f := range v.Findings {
 			jf := jsonFinding{
-				Anomaly: string(f.Anomaly), Cluster: printable(f.Cluster), Node: f.Node, Topic: printable(f.Topic),
+				Anomaly: string(f.Anomaly), Episode: f.Episode, Mirror: printable(f.Mirror),
+				Cluster: printable(f.Cluster), Node: f.Node, Topic: printable(f.Topic),
 				Partition: f.Partition, Offset: f.Offset, Batch: printable(f.Batch),
 				Expected: printable(f.Expected), Got: printable(f.Got), Evidence: printable(f.Evidence),
 			}

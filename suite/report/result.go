@@ -31,6 +31,8 @@ func (s *Scenario) Passed() bool {
 
 // Result is what a whole run came to.
 type Result struct {
+	// Launcher is how brokers were started, and why so.
+	Launcher  string
 	Scenarios []Scenario
 }
 

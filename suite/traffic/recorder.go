@@ -19,22 +19,39 @@ import (
 // Recorder writes a history. The first event that cannot be written sticks:
 // Err returns it, so that callers need not look at each.
 type Recorder struct {
-	w *history.Writer
+	w       *history.Writer
+	episode int32
+	first   *firstError
+}
 
+// firstError is shared by the recorders of one history.
+type firstError struct {
 	mu  sync.Mutex
 	err error
 }
 
 // NewRecorder records into w.
-func NewRecorder(w *history.Writer) *Recorder { return &Recorder{w: w} }
+func NewRecorder(w *history.Writer) *Recorder { return &Recorder{w: w, first: new(firstError)} }
 
-// Add appends one event.
+// In returns a recorder of the same history for what belongs to one episode.
+func (r *Recorder) In(episode int32) *Recorder {
+	return &Recorder{w: r.w, episode: episode, first: r.first}
+}
+
+// Episode is the number of the episode whose events r records; 0 for none.
+func (r *Recorder) Episode() int32 { return r.episode }
+
+// Add appends one event, which belongs to the recorder's episode unless it says
+// otherwise.
 func (r *Recorder) Add(e history.Event) {
+	if e.Episode == 0 {
+		e.Episode = r.episode
+	}
 	if _, err := r.w.Append(e); err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.err == nil {
-			r.err = err
+		r.first.mu.Lock()
+		defer r.first.mu.Unlock()
+		if r.first.err == nil {
+			r.first.err = err
 		}
 	}
 }
@@ -54,9 +71,9 @@ func (r *Recorder) Note(format string, args ...any) {
 
 // Err returns the first error of Add.
 func (r *Recorder) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
+	r.first.mu.Lock()
+	defer r.first.mu.Unlock()
+	return r.first.err
 }
 
 // Partition is one partition of a topic.

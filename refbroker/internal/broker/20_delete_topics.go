@@ -13,7 +13,8 @@ import (
 )
 
 // DeleteTopics (key 20), versions 1 to 6: in 6 topics may be named by id
-// (KIP-516). Internal topics stay.
+// (KIP-516). Internal topics stay, and so do topics that mirror, with
+// READ_ONLY_TOPIC: a stop comes first (RO-3).
 func deleteTopics(e *env.Env) wire.API {
 	return wire.Of("DeleteTopics", 1, 6, func(ctx context.Context, req *wire.Request, r *kmsg.DeleteTopicsRequest) (wire.Response, error) {
 		resp := kmsg.NewPtrDeleteTopicsResponse()

@@ -1,12 +1,16 @@
 package broker
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
+	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/wire"
 )
 
@@ -18,7 +22,71 @@ func mirrorAPIs(e *env.Env, m *mirror.Manager) []wire.API {
 		stopMirrorTopics(e),
 		listClusterMirrors(e),
 		describeClusterMirrors(e, m),
+		readMirrorStates(e),
+		pauseMirrorTopics(e),
+		resumeMirrorTopics(e),
+		deleteClusterMirror(e),
+		bumpLeaderEpochs(e),
 	}
+}
+
+// notServed is an API of KIP-1279 that this broker leaves out, and why.
+type notServed struct {
+	key       int16
+	name, why string
+}
+
+// mirrorAPIsNotServed are the rest of them.
+func mirrorAPIsNotServed() []notServed { return []notServed{writeMirrorStates} }
+
+// desireTopics gives topics of a mirror the desired state of the record, and
+// answers once that is recorded, topic by topic: the top level has an error
+// only when it is about the mirror.
+func desireTopics(ctx context.Context, e *env.Env, req *wire.Request, topics []mirrorrpc.NamedTopic, record quorum.SetMirrorTopics) (wire.Response, error) {
+	resp, ok := req.Response().(*mirrorrpc.TopicsResponse)
+	if !ok {
+		return nil, fmt.Errorf("response with api key %d is %T", req.Key, req.Response())
+	}
+	img := e.Quorum.Image()
+	if _, found := img.Mirrors[record.Mirror]; !found {
+		resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("mirror %q: %w", record.Mirror, quorum.ErrNoMirror))
+		return resp, nil
+	}
+	errs := make([]error, len(topics))
+	for i, t := range topics {
+		if _, errs[i] = mirrorTopic(img, record.Mirror, t.TopicName); errs[i] == nil {
+			record.Topics = append(record.Topics, t.TopicName)
+		}
+	}
+	if len(record.Topics) > 0 {
+		// One record for all; when it is refused, one for each shows who is to blame.
+		if _, err := e.Quorum.Apply(ctx, record); err != nil {
+			for i, t := range topics {
+				if errs[i] == nil {
+					record.Topics = []string{t.TopicName}
+					_, errs[i] = e.Quorum.Apply(ctx, record)
+				}
+			}
+		}
+	}
+	for i, t := range topics {
+		res := mirrorrpc.TopicResult{Name: t.TopicName}
+		res.ErrorCode, res.ErrorMessage = mirrorError(errs[i])
+		resp.Topics = append(resp.Topics, res)
+	}
+	return resp, nil
+}
+
+// mirrorTopic finds a topic of a mirror.
+func mirrorTopic(img *quorum.Image, mirror, topic string) (*quorum.Topic, error) {
+	t, err := img.Topic(topic)
+	if err != nil {
+		return nil, err
+	}
+	if t.Mirror != mirror {
+		return nil, fmt.Errorf("topic %q: %w %q", topic, quorum.ErrTopicNotInMirror, mirror)
+	}
+	return t, nil
 }
 
 // mirrorError is an error as a response carries it: the code, and always a

@@ -157,7 +157,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 		return err
 	}
 	n.replicas, err = replica.NewManager(replica.Config{
-		Host: cfg.Host, NodeID: cfg.NodeID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
+		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
 	})
 	if err != nil {
 		return err
@@ -259,8 +259,11 @@ func (n *Node) serve(listeners []net.Listener) error {
 		produce(&producer{env: e, verifier: coordinator}),
 		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
 		apiVersions(e, func() *wire.Table { return n.table }),
-		createTopics(e.Topics.(*topics)), deleteTopics(e), offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
+		offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
 	}
+	apis = append(apis, topicAPIs(e, e.Topics.(*topics), &configs{
+		node: e.NodeID, defaults: n.cfg.TopicDefaults, static: n.cfg.static(), quorum: e.Quorum,
+	}, n.replicas)...)
 	apis = append(apis, transactionAPIs(e, coordinator)...)
 	apis = append(apis, groupAPIs(e, groups, coordinator)...)
 	apis = append(apis, mirrorAPIs(e, mirrors)...)

@@ -41,10 +41,13 @@ type fakePartition struct {
 	late     int // appends of a session that had ended
 	above    int // batches above the leader epoch, which must never be
 	settle   chan struct{}
+	commit   chan struct{}
 	refuse   error // of AppendBarrier
 	unpaid   error // of SettleDebts
 	behind   bool  // the mirror's start has not reached the log yet
-	looked   bool  // ReadOnly was asked
+	start    int64 // of an empty log
+	expected []replica.Barrier
+	looked   bool // ReadOnly was asked
 }
 
 func newFakePartition(t *testing.T, q *quorum.Node) *fakePartition {
@@ -105,7 +108,7 @@ func (p *fakePartition) ReadOnly() bool {
 
 func (p *fakePartition) endLocked() int64 {
 	if len(p.log) == 0 {
-		return 0
+		return p.start
 	}
 	return header(p.log[len(p.log)-1]).LastOffset + 1
 }
@@ -114,7 +117,10 @@ func (p *fakePartition) Offsets() replica.Offsets {
 	_, epoch := p.Leader()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := replica.Offsets{LogEnd: p.endLocked(), LeaderEpoch: epoch, LogEpoch: -1}
+	o := replica.Offsets{LogEnd: p.endLocked(), LeaderEpoch: epoch, LogEpoch: -1, LogStart: p.start}
+	if len(p.log) > 0 {
+		o.LogStart = header(p.log[0]).BaseOffset
+	}
 	o.HighWatermark, o.LastStable = o.LogEnd, o.LogEnd
 	if p.lso >= 0 {
 		o.LastStable = min(p.lso, o.LogEnd)
@@ -197,6 +203,33 @@ func (p *fakePartition) Cut(offset int64, epoch int32) error {
 	return nil
 }
 
+func (p *fakePartition) FollowLogStart(uint64, int64) error { return nil }
+
+func (p *fakePartition) CutAnew(start int64, _ int32, _ []replica.Barrier) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log, p.start = nil, start
+	return nil
+}
+
+func (p *fakePartition) CountRecords(offset int64) (n int64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, raw := range p.log {
+		if b := header(raw); b.LastOffset >= offset && !b.IsControl() {
+			n += int64(b.Count)
+		}
+	}
+	return n, nil
+}
+
+func (p *fakePartition) NoteBarriers(source []replica.Barrier) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = slices.Concat(p.expected, source)
+	return nil
+}
+
 func (p *fakePartition) AppendBarrier(stop psm.Stop) (int64, error) {
 	_, epoch := p.Leader()
 	p.mu.Lock()
@@ -218,7 +251,16 @@ func (p *fakePartition) AppendBarrier(stop psm.Stop) (int64, error) {
 	return stop.BarrierOffset, nil
 }
 
-func (p *fakePartition) WaitCommitted(context.Context, int64) error { return nil }
+func (p *fakePartition) WaitCommitted(ctx context.Context, _ int64) error {
+	if p.commit != nil {
+		select {
+		case <-p.commit:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
 
 func (p *fakePartition) Barriers() []replica.Barrier {
 	p.mu.Lock()
@@ -230,7 +272,13 @@ func (p *fakePartition) barriersLocked() []replica.Barrier {
 	var all []replica.Barrier
 	for _, raw := range p.log {
 		if b, err := psm.DecodeBatch(raw); err == nil && b.IsBarrier() {
-			all = append(all, replica.Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, SourceClusterID: b.Control.SourceClusterID})
+			e := replica.Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID, Writer: ownID}
+			for _, x := range p.expected {
+				if sameBatch(x, e) {
+					e.Writer = x.Writer
+				}
+			}
+			all = append(all, e)
 		}
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/psm"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/replica"
 )
@@ -42,6 +43,8 @@ type outcome struct {
 	diverged bool
 	epoch    int32
 	end      int64
+	// unlisted: there is a barrier of which the source has not told who wrote it.
+	unlisted bool
 }
 
 // registration is one partition that a fetcher fetches, in one session.
@@ -53,6 +56,7 @@ type registration struct {
 	part    replica.API
 	session uint64
 	epoch   int32 // the source's leader epoch, -1 for unknown
+	lineage *lineage
 	// seen is told the source's high watermark, or why there is none.
 	seen func(highWatermark int64, err error)
 	out  chan outcome // holds one
@@ -71,6 +75,8 @@ type fetcher struct {
 	clusterID string
 	// keepLate makes it wrong: see defect.LateFetchAppended.
 	keepLate bool
+	// blind makes it wrong: see defect.DownstreamNotRealigned.
+	blind bool
 
 	mu      sync.Mutex
 	regs    []*registration
@@ -228,7 +234,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		}
 		*c = fresh
 	}
-	resp, err := ask[*kmsg.FetchResponse](ctx, *c, fetchRequest(active, wait))
+	resp, err := ask[*kmsg.FetchResponse](ctx, *c, f.request(active, wait))
 	if err != nil {
 		return err
 	}
@@ -255,7 +261,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 	return context.Cause(ctx)
 }
 
-func fetchRequest(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
+func (f *fetcher) request(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID = -1 // a consumer: up to the source's high watermark
 	req.ReplicaState.ID = -1
@@ -278,6 +284,9 @@ func fetchRequest(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
 		p.Partition = r.index
 		p.CurrentLeaderEpoch = r.epoch
 		p.FetchOffset, p.LastFetchedEpoch = o.LogEnd, o.LogEpoch
+		if f.blind {
+			p.LastFetchedEpoch = -1
+		}
 		p.PartitionMaxBytes = fetchPartitionMax
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
 	}
@@ -306,6 +315,10 @@ func (f *fetcher) take(r *registration, p *kmsg.FetchResponseTopicPartition) {
 	}
 	raw, err := wholeBatches(p.RecordBatches)
 	if err == nil && len(raw) > 0 {
+		if r.unlisted(raw) {
+			r.yield(outcome{unlisted: true})
+			return
+		}
 		_, err = r.part.AppendMirrored(r.session, raw)
 	}
 	if errors.Is(err, replica.ErrSessionEnded) {
@@ -313,10 +326,37 @@ func (f *fetcher) take(r *registration, p *kmsg.FetchResponseTopicPartition) {
 		r.yield(outcome{err: err})
 		return
 	}
+	if err == nil && p.LogStartOffset > 0 {
+		err = r.part.FollowLogStart(r.session, p.LogStartOffset)
+	}
 	r.seen(p.HighWatermark, err)
 	if err != nil {
 		r.yield(outcome{err: fmt.Errorf("append mirrored batches to %s-%d: %w", r.topic, r.index, err)})
 	}
+}
+
+// unlisted says whether raw holds a barrier that is not in the source's list as
+// this session knows it: it came after that was asked for.
+func (r *registration) unlisted(raw []byte) bool {
+	if r.lineage == nil {
+		return false
+	}
+	for len(raw) > 0 {
+		b, err := psm.DecodeHeader(raw)
+		if err != nil || b.Size > len(raw) {
+			return false // for the log to refuse
+		}
+		if b.IsControl() {
+			b, err = psm.DecodeBatch(raw)
+			if err == nil && b.IsBarrier() && !r.lineage.lists(replica.Barrier{
+				Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID,
+			}) {
+				return true
+			}
+		}
+		raw = raw[b.Size:]
+	}
+	return false
 }
 
 // errTornBatch is a response that does not hold one whole batch.

@@ -55,7 +55,7 @@ func fill(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Int:
 		v.SetInt(3)
-	case reflect.Uint8:
+	case reflect.Uint8, reflect.Uint32:
 		v.SetUint(4)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
@@ -188,6 +188,48 @@ func TestLeaderEpochsOnlyRise(t *testing.T) {
 	require.Equal(t, int32(7), at().LeaderEpoch)
 	do(RaiseLeaderEpoch{[]MinLeaderEpoch{{"t", 0, 3}}})
 	require.Equal(t, int32(7), at().LeaderEpoch)
+}
+
+// RO-3, OPS-1: a topic that mirrors is not deleted, and what was stopped is
+// never resumed.
+func TestWhatMirrorsStaysAndWhatIsStoppedStaysStopped(t *testing.T) {
+	img := built(t, registered(1), CreateTopic{Name: "t", ID: [16]byte{1}, Assignment: [][]int32{{1}}}, CreateMirror{Name: "m"})
+	do := func(c Command) {
+		t.Helper()
+		next, _, err := c.apply(img)
+		require.NoError(t, err)
+		img = next
+	}
+	refuse := func(c Command, want *kerr.Error) {
+		t.Helper()
+		_, _, err := c.apply(img)
+		require.ErrorIs(t, err, want)
+	}
+	gone := DeleteTopic{Name: "t", ID: [16]byte{1}}
+	want := func(s MirrorState) SetMirrorTopics {
+		return SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: s}
+	}
+	resume := want(Mirroring)
+	resume.Resume = true
+	refuse(resume, ErrMirrorTopicNotPaused) // never started
+	do(want(Mirroring))
+	refuse(gone, ErrReadOnlyTopic)
+	before := img
+	do(resume)
+	require.Equal(t, before, img, "it mirrors already")
+	do(want(Paused))
+	refuse(gone, ErrReadOnlyTopic)
+	do(resume)
+	require.Equal(t, Mirroring, img.Topics["t"].Desired)
+	do(want(Paused))
+	do(want(Stopped))
+	require.Equal(t, Stopping, img.Topics["t"].Partitions[0].Mirror.State)
+	refuse(resume, ErrMirrorTopicNotPaused)
+	refuse(gone, ErrReadOnlyTopic)
+	do(FinishStop{Topic: "t"})
+	refuse(resume, ErrMirrorTopicNotPaused)
+	refuse(want(Paused), ErrMirrorTopicBeingStopped)
+	do(gone)
 }
 
 // Any commands, in any order: what they meet stays as it was, refusals too, and

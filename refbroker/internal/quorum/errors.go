@@ -11,6 +11,7 @@ var (
 	ErrNoMirror                = &kerr.Error{Message: "UNKNOWN_CLUSTER_MIRROR", Code: 137, Description: "The cluster mirror does not exist."}
 	ErrTopicInMirror           = &kerr.Error{Message: "TOPIC_ALREADY_IN_CLUSTER_MIRROR", Code: 138, Description: "The topic is active in another cluster mirror."}
 	ErrTopicNotInMirror        = &kerr.Error{Message: "TOPIC_NOT_IN_CLUSTER_MIRROR", Code: 139, Description: "The topic is not in this cluster mirror."}
+	ErrMirrorTopicNotPaused    = &kerr.Error{Message: "MIRROR_TOPIC_NOT_PAUSED", Code: 141, Description: "The mirroring of the topic is not paused."}
 	ErrMirrorTopicBeingStopped = &kerr.Error{Message: "MIRROR_TOPIC_BEING_STOPPED", Code: 142, Description: "The mirroring of the topic is being stopped, or was."}
 	ErrMirrorTopicNotStopped   = &kerr.Error{Message: "MIRROR_TOPIC_NOT_STOPPED", Code: 146, Description: "The mirroring of the topic is being stopped and has not ended."}
 	ErrMirrorNotEmpty          = &kerr.Error{Message: "CLUSTER_MIRROR_NOT_EMPTY", Code: 143, Description: "The cluster mirror has topics that are not stopped."}
@@ -20,6 +21,6 @@ var (
 func mirrorErrors() []*kerr.Error {
 	return []*kerr.Error{
 		ErrReadOnlyTopic, ErrMirrorExists, ErrNoMirror, ErrTopicInMirror, ErrTopicNotInMirror,
-		ErrMirrorTopicBeingStopped, ErrMirrorTopicNotStopped, ErrMirrorNotEmpty,
+		ErrMirrorTopicNotPaused, ErrMirrorTopicBeingStopped, ErrMirrorTopicNotStopped, ErrMirrorNotEmpty,
 	}
 }

@@ -68,15 +68,9 @@ func (p *Partition) appendMirrored(session uint64, raw []byte) (AppendResult, er
 		m := p.log.Marks()
 		return AppendResult{BaseOffset: m.LogEnd, LastOffset: m.LogEnd - 1, LogAppendTime: -1, LogStartOffset: m.LogStart, Duplicate: true}, nil
 	}
-	if p.defects.Has(defect.PIDRewrite) {
+	if p.defects.Has(defect.PIDRewrite, defect.PIDRewriteOnce) {
 		rest = slices.Clone(rest)
-		err := storage.SetProducerID(rest, func(pid int64) int64 {
-			if pid < 0 {
-				return pid
-			}
-			return -(pid + 2)
-		})
-		if err != nil {
+		if err := storage.SetProducerID(rest, p.rewritten); err != nil {
 			return AppendResult{}, fmt.Errorf("%s: %w", p.Name(), err)
 		}
 	}
@@ -109,7 +103,7 @@ func (p *Partition) continuing(raw []byte, end int64, epoch int32) ([]byte, erro
 			return nil, fmt.Errorf("%s: mirrored %w", p.Name(), &storage.OffsetError{Offset: b.BaseOffset, LogEnd: end})
 		}
 		first = false
-		if b.LeaderEpoch > epoch {
+		if b.LeaderEpoch > epoch && !p.defects.Has(defect.EpochBelowLog) {
 			return nil, fmt.Errorf("%s: %w", p.Name(), &EpochAboveError{Batch: b.LeaderEpoch, Leader: epoch})
 		}
 	}
@@ -184,7 +178,7 @@ func (p *Partition) cut(offset int64, epoch int32) error {
 	if epoch > r.epoch {
 		return fmt.Errorf("%s: cut in leader epoch %d, here %d: %w", p.Name(), epoch, r.epoch, kerr.UnknownLeaderEpoch)
 	}
-	if p.uncut(role{cut: &cutRecord{at: offset, epoch: epoch}}) {
+	if p.uncut(role{cut: &cutRecord{at: offset, epoch: epoch}}) || offset >= p.log.Marks().LogEnd {
 		if _, err := p.log.TruncateTo(offset); err != nil {
 			return fmt.Errorf("%s: cut to %d: %w", p.Name(), offset, storageError(err))
 		}
@@ -219,6 +213,9 @@ func (p *Partition) appendBarrier(stop psm.Stop) (int64, error) {
 	}
 	if stop.Epoch > r.epoch {
 		return 0, fmt.Errorf("%s: barrier in leader epoch %d, here %d: %w", p.Name(), stop.Epoch, r.epoch, kerr.UnknownLeaderEpoch)
+	}
+	if stop.BarrierOffset = p.barrierPlace(stop); stop.BarrierOffset < 0 {
+		stop.BarrierOffset = p.log.Marks().LogEnd
 	}
 	if err := p.rememberStop(stop); err != nil {
 		return 0, fmt.Errorf("%s: %w", p.Name(), storageError(err))
