@@ -247,6 +247,22 @@ func TestWhatNoProbeTriedIsInconclusive(t *testing.T) {
 		}},
 		{"TXN-5", "nothing more to give", func(w *world) { w.a = w.a[:slices.IndexFunc(w.a, func(s spec) bool { return s.base >= w.l })] }},
 		{"TXN-6", "no batch was delivered", withoutTrial(history.TrialLate, "late")},
+		{"TXN-6", "no batch was delivered", func(w *world) { // it was, before the marker
+			m := at(w.b, 29)
+			late := spec{base: 29, epoch: 5, pid: 72, seq: 1, attributes: transactional, payload: "payload"}
+			for _, e := range w.events {
+				if e.Produce != nil && e.Produce.Trial == history.TrialLate {
+					late.tags = []history.Tag{e.Produce.Tag}
+				}
+				if e.Produce != nil && e.Produce.Trial == history.TrialLate && e.Produce.Result != nil {
+					e.Produce.Result, e.Produce.Offset = &ok, 29
+				}
+			}
+			marker := *m
+			*m = late
+			marker.base = 33
+			w.b = append(w.b, marker)
+		}},
 		{"TXN-6", "did not settle", func(w *world) { w.drop(isPhase(history.Settled)) }},
 	} {
 		t.Run(tc.id+"/"+tc.says, func(t *testing.T) {

@@ -173,7 +173,7 @@ func TestDefectsOfMirroring(t *testing.T) {
 		require.EqualValues(t, 1, p.StopOffset)
 		send(t, b.client(kgo.DisableIdempotentWrite()), "b1", "b2")
 		if wrong {
-			require.Eventually(t, func() bool { return c.end() >= 4 }, 20*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return c.part().Offsets().HighWatermark >= 4 }, 20*time.Second, 5*time.Millisecond)
 			require.Equal(t, cut, c.batches()[1], "CH-3: what B cut stays")
 			require.Empty(t, c.barrierOffsets())
 		} else {
@@ -200,7 +200,7 @@ func TestDefectsOfMirroring(t *testing.T) {
 			b.equals(a)
 			return
 		}
-		require.Eventually(t, func() bool { return b.end() == a.end() }, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return b.part().Offsets().HighWatermark == a.end() }, 20*time.Second, 5*time.Millisecond)
 		require.Equal(t, own, b.batches()[:len(own)], "AL-1: B's own is taken for A's")
 		require.NotEqual(t, a.batches(), b.batches())
 	})
@@ -324,21 +324,24 @@ func TestDefectsOfLateProduce(t *testing.T) {
 				}
 				// Of the transaction, on its way since before its end, and the first
 				// for its partition.
-				req := produceOf(-1, "late", 0, batchOf("late", func(b *kmsg.RecordBatch) {
-					b.ProducerID, b.ProducerEpoch, b.FirstSequence, b.Attributes = pid, epoch, 0, 0x10
-				}))
-				id := "x"
-				req.TransactionID = &id
-				req.SetVersion(produce)
-				var api wire.API
-				for _, a := range n.table.APIs() {
-					if a.Key == req.Key() {
-						api = a
-					}
+				send := func() int16 {
+					req := produceOf(-1, "late", 0, batchOf("late", func(b *kmsg.RecordBatch) {
+						b.ProducerID, b.ProducerEpoch, b.FirstSequence, b.Attributes = pid, epoch, 0, 0x10
+					}))
+					id := "x"
+					req.TransactionID = &id
+					req.SetVersion(produce)
+					i := slices.IndexFunc(n.table.APIs(), func(a wire.API) bool { return a.Key == req.Key() })
+					resp, err := n.table.APIs()[i].Handle(t.Context(), &wire.Request{Key: req.Key(), Version: produce, Body: req})
+					require.NoError(t, err)
+					return resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
 				}
-				resp, err := api.Handle(t.Context(), &wire.Request{Key: req.Key(), Version: produce, Body: req})
-				require.NoError(t, err)
-				code := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
+				// The end of a transaction is answered before it is complete.
+				code := send()
+				for end := time.Now().Add(10 * time.Second); code == kerr.ConcurrentTransactions.Code || code == kerr.NotEnoughReplicas.Code; code = send() {
+					require.True(t, time.Now().Before(end), "the transaction is not completed: code %d", code)
+					time.Sleep(time.Millisecond)
+				}
 				p, err := n.Env().Replicas.Partition("late", 0)
 				require.NoError(t, err)
 				o := p.Offsets()
@@ -353,4 +356,53 @@ func TestDefectsOfLateProduce(t *testing.T) {
 			})
 		}
 	}
+}
+
+// KIP-1279's pictures of its first design: A's producer 0 and B's own producer 0
+// on C, behind two clusters that rewrite ids.
+func TestDefectsThatRewriteProducerIDsOverAChain(t *testing.T) {
+	for name, want := range map[defect.Name][]int64{
+		defect.PIDRewrite:     {0, -1, -2}, // A's is 0 again: a local producer's id on C
+		defect.PIDRewriteOnce: {-2, -1, -2},
+		"":                    {0, -1, 0},
+	} {
+		t.Run("defect "+string(name), func(t *testing.T) {
+			t.Parallel()
+			a := newSource(t, clusterA)
+			start := startMirrorNode
+			if name != "" {
+				start = func(t *testing.T, cluster string) *mirrorNode { return defective(t, cluster, name) }
+			}
+			b, c := start(t, clusterB), start(t, clusterC)
+			send(t, a.client(), "a's")
+			b.link(a)
+			b.stopFrom(a)
+			send(t, b.client(), "b's")
+			c.link(b)
+			var ids []int64
+			for _, raw := range c.batches() {
+				h, err := psm.DecodeBatch(raw)
+				require.NoError(t, err)
+				require.NoError(t, psm.CheckCRC(raw))
+				ids = append(ids, h.ProducerID)
+			}
+			require.Equal(t, want, ids)
+			known := slices.Compact(slices.Sorted(slices.Values([]int64{want[0], want[2]})))
+			var got []int64
+			for _, p := range c.part().Producers() {
+				got = append(got, p.ProducerID)
+			}
+			require.Equal(t, known, got)
+		})
+	}
+}
+
+// link starts the mirroring of a source and waits until it has caught up, by
+// offsets: bytes may be rewritten.
+func (n *mirrorNode) link(source *mirrorNode) {
+	n.t.Helper()
+	name := n.linkTo(source)
+	require.NoError(n.t, n.mirrors().Start(n.t.Context(), name, "t"))
+	awaitNamed(n.t, n.mirrors(), name, "MIRRORING")
+	require.Eventually(n.t, func() bool { return n.part().Offsets().HighWatermark == source.end() }, 20*time.Second, 5*time.Millisecond)
 }

@@ -33,7 +33,7 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	// The source is asked even for an empty log: its leader epoch is where
 	// this partition's must be above, and its cluster id must be right.
 	l := d.m.linkOf(d.fetchers, v.mirror)
-	source, generation, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.fresh())
+	source, generation, err := d.leaderAtSource(ctx, l, l.fresh())
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,9 @@ type registration struct {
 	lineage *lineage
 	// seen is told the source's high watermark, or why there is none.
 	seen func(highWatermark int64, err error)
-	out  chan outcome // holds one
+	// waiting is told what an answer that is late is waited for.
+	waiting func(error)
+	out     chan outcome // holds one
 
 	// gone and idle are guarded by the fetcher's mu. An idle one is not
 	// fetched until its driver has dealt with its outcome.
@@ -227,14 +229,22 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		f.cancel = nil
 		f.mu.Unlock()
 	}()
-	if *c == nil {
-		fresh, _, err := dial(ctx, f.host, f.addr, f.clusterID)
-		if err != nil {
-			return err
+	var resp *kmsg.FetchResponse
+	err := whileSlow(fmt.Sprintf("broker %s of cluster %s to answer a fetch", f.addr, f.clusterID), wait, func(late error) {
+		for _, r := range active {
+			r.waiting(late)
 		}
-		*c = fresh
-	}
-	resp, err := ask[*kmsg.FetchResponse](ctx, *c, f.request(active, wait))
+	}, func() (err error) {
+		if *c == nil {
+			fresh, _, err := dial(ctx, f.host, f.addr, f.clusterID)
+			if err != nil {
+				return err
+			}
+			*c = fresh
+		}
+		resp, err = ask[*kmsg.FetchResponse](ctx, *c, f.request(active, wait))
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 		stale = d.asked - 1 // what alignment heard will do
 	}
 	for {
-		leader, generation, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, stale)
+		leader, generation, err := d.leaderAtSource(ctx, l, stale)
 		d.asked = 0
 		if err != nil {
 			return err
@@ -127,6 +127,7 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 	}
 	reg := &registration{
 		topic: d.key.topic, id: d.key.id, index: d.key.index, part: part, session: session, epoch: leader.epoch, lineage: leader.lineage,
+		waiting: d.waiting,
 		seen: func(highWatermark int64, err error) {
 			d.m.setStatus(d.key, func(s *Status) {
 				if err != nil {
