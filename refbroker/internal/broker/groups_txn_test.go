@@ -245,23 +245,6 @@ func TestOffsetsInTransactions(t *testing.T) {
 		end(5, "y", id, epoch+1, true)
 		settled(8)
 	})
-	t.Run("a producer that was replaced is fenced", func(t *testing.T) {
-		id, epoch := begin("z")
-		require.NoError(t, commit(5, "z", id, epoch, 20))
-		id2, epoch2 := begin("z")
-		require.Equal(t, id, id2)
-		require.Greater(t, epoch2, epoch)
-		require.ErrorIs(t, commit(5, "z", id, epoch, 21), kerr.InvalidProducerEpoch)
-		require.ErrorIs(t, add("z", id, epoch), kerr.ProducerFenced)
-		settled(8)
-		require.NoError(t, commit(5, "z", id2, epoch2, 22))
-		require.NoError(t, n.Close())
-		n.start()
-		require.Eventually(t, func() bool { _, err := n.fetchOffset(true); return errors.Is(err, kerr.UnstableOffsetCommit) },
-			10*time.Second, time.Millisecond, "the transaction is open after a restart too")
-		end(5, "z", id2, epoch2, true)
-		settled(22)
-	})
 	t.Run("refused", func(t *testing.T) {
 		require.ErrorIs(t, commit(5, "nobody", 999, 0, 1), kerr.InvalidProducerIDMapping)
 		require.ErrorIs(t, add("nobody", 999, 0), kerr.InvalidProducerIDMapping)
@@ -287,5 +270,22 @@ func TestOffsetsInTransactions(t *testing.T) {
 		r.Group, r.MemberID, r.Generation = "h", "m", 1
 		r.Topics[0].TopicID = n.Env().Quorum.Image().Topics["t"].ID
 		require.Equal(t, kerr.GroupIDNotFound.Code, serveOne[*kmsg.TxnOffsetCommitResponse](n, 6, r).Topics[0].Partitions[0].ErrorCode)
+	})
+	t.Run("a producer that was replaced is fenced", func(t *testing.T) {
+		id, epoch := begin("z")
+		require.NoError(t, commit(5, "z", id, epoch, 20))
+		id2, epoch2 := begin("z")
+		require.Equal(t, id, id2)
+		require.Greater(t, epoch2, epoch)
+		require.ErrorIs(t, commit(5, "z", id, epoch, 21), kerr.InvalidProducerEpoch)
+		require.ErrorIs(t, add("z", id, epoch), kerr.ProducerFenced)
+		settled(8)
+		require.NoError(t, commit(5, "z", id2, epoch2, 22))
+		require.NoError(t, n.Close())
+		n.start()
+		require.Eventually(t, func() bool { _, err := n.fetchOffset(true); return errors.Is(err, kerr.UnstableOffsetCommit) },
+			10*time.Second, time.Millisecond, "the transaction is open after a restart too")
+		end(5, "z", id2, epoch2, true)
+		settled(22)
 	})
 }

@@ -405,6 +405,20 @@ func TestOffsetsExpire(t *testing.T) {
 			require.Empty(t, groups(w))
 		})
 	})
+	t.Run("but not those that are just being committed", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			require.NoError(t, w.commit(nobody(), t0, 5))
+			time.Sleep(week - time.Second)
+			w.log().hold(true)
+			again := make(chan error)
+			go func() { again <- w.commit(nobody(), t0, 6) }()
+			time.Sleep(2 * time.Second) // a sweep comes by
+			w.log().hold(false)
+			require.NoError(t, <-again)
+			time.Sleep(2 * time.Minute)
+			require.Equal(t, []int64{6}, w.fetch(true, t0))
+		})
+	})
 	t.Run("of topics that are gone", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			require.NoError(t, w.commit(nobody(), t0, 5))
@@ -438,6 +452,28 @@ func TestListAndDescribe(t *testing.T) {
 		require.Equal(t, MemberDescription{ID: m.MemberID}, d.Members[0], "no more is told while it rebalances")
 		require.Len(t, d.Members, 2)
 		require.Empty(t, d.Protocol)
+	})
+}
+
+// Nothing is kept of what is over.
+func TestNothingIsLeftBehind(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for i := range int64(3) {
+			m := w.member()
+			require.NoError(t, w.commitIn(i, m, t0, i))
+			w.log().marker(i, true)
+			_, err := w.c.Leave(t.Context(), "g", []Leaver{{MemberID: m.MemberID}})
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		require.NoError(t, w.c.Delete(t.Context(), "g"))
+		s, err := w.c.shard("g")
+		require.NoError(t, err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.Empty(t, s.groups)
+		require.Empty(t, s.open)
+		require.Empty(t, s.waiting)
 	})
 }
 
