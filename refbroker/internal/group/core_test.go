@@ -561,8 +561,11 @@ func TestRestoreIsWhatWasStored(t *testing.T) {
 	back.Restore(stored, d.now)
 	require.Equal(t, &stored, back.metadata(nil))
 	require.Equal(t, Stable, back.State)
+	for _, m := range back.Members() {
+		require.Equal(t, d.now.Add(session), m.expires, "sessions begin anew")
+	}
+	require.Equal(t, d.now.Add(session), back.Deadline())
 	require.NoError(t, back.Heartbeat(ids[1], "", 1, d.now))
-	require.Equal(t, d.now.Add(session), back.Deadline(), "sessions begin anew")
 
 	empty := NewGroup("g", d.g.timing)
 	empty.Restore(Metadata{ProtocolType: "consumer", Generation: 7, Since: 5}, d.now)
