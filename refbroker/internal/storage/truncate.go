@@ -195,6 +195,10 @@ func (l *Log) DeleteRecords(offset int64) (start int64, err error) {
 	if err := l.usable(); err != nil {
 		return 0, err
 	}
+	return l.deleteRecords(offset)
+}
+
+func (l *Log) deleteRecords(offset int64) (start int64, err error) {
 	start = max(min(offset, l.highWater), l.logStart)
 	if start == l.logStart {
 		return start, nil
