@@ -10,6 +10,8 @@ import (
 type DefectCase struct {
 	Name     string
 	Scenario Scenario
+	// Clusters that are wrong; empty for all of the topology.
+	Clusters []string
 	// Primary requirements must be seen violated; of others only the Secondary
 	// ones may be: they follow from the defect.
 	Primary, Secondary []string
@@ -28,6 +30,7 @@ func KnownDefects() []string {
 // defectCase is a [DefectCase] with its scenario's name.
 type defectCase struct {
 	name, scenario     string
+	clusters           []string // that have it; all where there are none
 	primary, secondary []string
 }
 
@@ -68,7 +71,19 @@ func DefectCases() []DefectCase {
 	}
 	var all []DefectCase
 	for _, d := range defectCases {
-		all = append(all, DefectCase{Name: d.name, Scenario: scenarios[d.scenario], Primary: d.primary, Secondary: d.secondary})
+		all = append(all, DefectCase{Name: d.name, Scenario: scenarios[d.scenario], Clusters: d.clusters, Primary: d.primary, Secondary: d.secondary})
+	}
+	return all
+}
+
+// Given is the defect as [Options.Defects] and the flag -defect take it.
+func (d DefectCase) Given() []string {
+	if len(d.Clusters) == 0 {
+		return []string{d.Name}
+	}
+	var all []string
+	for _, c := range d.Clusters {
+		all = append(all, d.Name+"@"+c)
 	}
 	return all
 }
