@@ -156,6 +156,7 @@ func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 	r := role{
 		leader: q.Leader, epoch: q.LeaderEpoch, partitionEpoch: q.PartitionEpoch,
 		replicas: q.Replicas, isr: q.ISR, minISR: min(conf.minISR, len(q.Replicas)),
+		retention: retentionOf(conf),
 	}
 	if t.Mirror != "" && q.Mirror.State != quorum.Stopped {
 		r.readOnly = true

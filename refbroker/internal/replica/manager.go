@@ -42,6 +42,9 @@ type Config struct {
 	// CheckpointEvery is how often recovery points and high watermarks are
 	// written down; 0 is a minute, as in Kafka.
 	CheckpointEvery time.Duration
+	// RetentionEvery is how often retention is applied; 0 is five minutes, as
+	// in Kafka.
+	RetentionEvery time.Duration
 }
 
 // Manager holds the partitions of one node.
@@ -57,7 +60,7 @@ type Manager struct {
 	// applying is held over Apply and Close.
 	applying lock.Mutex
 	stop     context.CancelFunc
-	stopped  chan struct{}
+	loops    sync.WaitGroup
 	closed   bool
 	// seen is what was applied last to each partition. Under applying.
 	seen map[string]applied
@@ -98,7 +101,7 @@ func NewManager(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
-		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{}, stopped: make(chan struct{}),
+		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{},
 	}
 	inflate := sync.OnceValue(func() kgo.Decompressor { return kgo.DefaultDecompressor() })
 	m.inflate = func(src []byte, codec int8) ([]byte, error) {
@@ -112,7 +115,8 @@ func NewManager(cfg Config) (*Manager, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
-	go m.checkpoints(ctx)
+	m.loops.Go(func() { m.checkpoints(ctx) })
+	m.loops.Go(func() { m.retain(ctx) })
 	return m, nil
 }
 
@@ -152,7 +156,6 @@ func (m *Manager) prepare() error {
 
 // checkpoints writes the checkpoints down now and then, until ctx ends.
 func (m *Manager) checkpoints(ctx context.Context) {
-	defer close(m.stopped)
 	tick := time.NewTicker(m.cfg.CheckpointEvery)
 	defer tick.Stop()
 	for {
@@ -230,7 +233,7 @@ func (m *Manager) Close(clean bool) error {
 	}
 	m.closed = true
 	m.stop()
-	<-m.stopped
+	m.loops.Wait()
 	parts := m.All()
 	var err error
 	for _, p := range parts {

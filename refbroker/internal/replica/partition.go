@@ -69,6 +69,8 @@ type role struct {
 	// cut is a truncation, of a stop or an alignment, that this leader's log has
 	// yet to follow, or has followed: see uncut.
 	cut *cutRecord
+	// retention is the topic's, nil for none.
+	retention *storage.Retention
 }
 
 // cutRecord is where the quorum cut the log, and the leader epoch from then on.
