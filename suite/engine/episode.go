@@ -113,6 +113,9 @@ func (e *episode) startMirror(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := e.outgrow(ctx); err != nil {
+		return err
+	}
 	e.started = true
 	if err := e.control.Start(ctx, e.Mirror.Topics...); err != nil {
 		return err
