@@ -242,6 +242,18 @@ func TestLeadershipMoves(t *testing.T) {
 	})
 }
 
+// The node leads on, in another epoch: so did somebody else meanwhile, perhaps.
+func TestLeaderEpochMoves(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.member()
+		require.NoError(t, w.commit(m, t0, 2))
+		w.set(func() { w.epochs[0]++ })
+		synctest.Wait()
+		require.NoError(t, w.commit(m, t0, 3))
+		require.Equal(t, []int64{3}, w.fetch(true, t0))
+	})
+}
+
 func TestNoTopicYet(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(func() { w.logs = nil })
