@@ -36,7 +36,10 @@ func (d DefectCase) Names() []string {
 func KnownDefects() []string {
 	names := slices.Clone(unshownDefects)
 	for _, d := range DefectCases() {
-		names = append(names, d.Names()...)
+		for _, name := range d.Names() {
+			name, _, _ = strings.Cut(name, "@")
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
