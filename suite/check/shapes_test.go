@@ -83,6 +83,15 @@ var badShapes = []badShape{
 		},
 	},
 	{
+		shape: "fan-out", name: "L from a stale high watermark", episode: 2,
+		violated: []string{"BAR-3"}, anomaly: MisplacedBarrier, offset: 21,
+		before: map[string]func(*saga){"stopped 2": func(s *saga) {
+			s.cut("C", "t", 21)
+			s.logs["C"]["t"] = append(s.logs["C"]["t"], barrier(21, s.epoch["C"], idA))
+			s.own["C"]["t"][21], s.legs[2].l = true, 21
+		}},
+	},
+	{
 		shape: "chain", name: "the middle keeps what its upstream cut", episode: 2,
 		violated: []string{"LOG-1", "TXN-2"}, anomaly: AlteredBatch, offset: 11,
 		spoil: func(s *saga) {
