@@ -102,6 +102,7 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 		// The clusters worked and live: what was seen may say why.
 		res.trouble, played = played, nil
 	}
+	s.uncaptured(run)
 	ended := s.world.close()
 	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
 	if saved == nil {

@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,4 +109,30 @@ func TestDefectSeen(t *testing.T) {
 	require.ErrorContains(t, d.Seen(result("AP-1")), "went unseen")
 	require.ErrorContains(t, d.Seen(result()), "went unseen")
 	require.ErrorContains(t, d.Seen(result("BAR-1", "LOG-1")), "reported under LOG-1")
+	d.Anomalies = []check.Anomaly{check.ExtraBarrier}
+	require.ErrorContains(t, d.Seen(result("BAR-1")), "extra barrier")
+	r := result("AP-1", "BAR-1")
+	r.Verdicts[0].Findings = []check.Finding{{Anomaly: check.ExtraBarrier}}
+	require.ErrorContains(t, d.Seen(r), "extra barrier")
+	r.Verdicts[1].Findings = r.Verdicts[0].Findings
+	require.NoError(t, d.Seen(r))
+}
+
+// Every defect that the broker lists has a case, or a reason why it has none.
+func TestEveryDefectHasItsCase(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "defects.md"))
+	require.NoError(t, err)
+	known := KnownDefects()
+	listed := regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(string(data), -1)
+	require.NotEmpty(t, listed)
+	for _, m := range listed {
+		require.Contains(t, known, m[1])
+	}
+	for _, d := range DefectCases() {
+		require.NotEmpty(t, d.Scenario.Name, d.Name)
+		require.NotEmpty(t, d.Primary, d.Name)
+		for _, id := range slices.Concat(d.Primary, d.Secondary) {
+			require.Contains(t, check.Checked(), id, d.Name)
+		}
+	}
 }
