@@ -241,3 +241,15 @@ func TestARunThatEndsEarlyIsJudgedAsFarAsItWent(t *testing.T) {
 		require.Contains(t, got["BAR-1"].Reason, "never seen STOPPED")
 	}
 }
+
+// An episode ends at the latest when a mirror into the same partitions starts:
+// what is stamped with its number later does not stretch it.
+func TestALateWordDoesNotStretchAnEpisode(t *testing.T) {
+	s := shapes["resumed"](nil)
+	s.ep = 1
+	s.add(history.Event{Kind: history.KindNote, Note: "a reader of the first episode ended late"})
+	got := judged(s.evidence(t))
+	for _, c := range checks {
+		require.Equal(t, Held, got[c.id].Outcome, "%s: %s", c.id, got[c.id].Reason)
+	}
+}
