@@ -220,9 +220,6 @@ func (l *Log) check(raw []byte) (chunk, error) {
 func (l *Log) append(c chunk, a psm.Append) (Appended, error) {
 	first, last := &c.batches[0], &c.batches[len(c.batches)-1]
 	res := Appended{BaseOffset: first.BaseOffset, LastOffset: last.LastOffset, LogAppendTime: c.time, LogStart: l.logStart}
-	if err := l.reach(last.LeaderEpoch); err != nil {
-		return Appended{}, err
-	}
 	l.state.Begin(a)
 	for i := range c.batches {
 		dup, err := l.state.Add(&c.batches[i])

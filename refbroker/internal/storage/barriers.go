@@ -176,14 +176,11 @@ func (l *Log) SetStops(stops []psm.Stop) error {
 // useStops gives the producer state the stops that the log has followed. One
 // that wants a cut that is still to come has no effect on what lies beyond it.
 // It reports whether the state must be made anew.
-func (l *Log) useStops() (reload bool) { return l.useStopsOf(l.epochs.latest()) }
-
-func (l *Log) useStopsOf(latest int32) (reload bool) {
-	followed := slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
+func (l *Log) useStops() (reload bool) {
+	latest := l.epochs.latest()
+	return l.state.SetStops(slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
 		return s.BarrierOffset < l.logEnd && s.Epoch > latest && s.BarrierOffset < l.written()
-	})
-	l.stopsToFollow = len(followed) < len(l.stops)
-	return l.state.SetStops(followed)
+	}))
 }
 
 // written is where the last batch ends: the log's end, or below it where a
@@ -204,15 +201,6 @@ func (l *Log) written() int64 {
 		}
 	}
 	return l.logStart
-}
-
-// reach gives stops their effect whose leader epoch an append is about to
-// bring, before it is taken: the cut that they want can't come any more.
-func (l *Log) reach(epoch int32) error {
-	if !l.stopsToFollow || epoch <= l.epochs.latest() || !l.useStopsOf(epoch) {
-		return nil
-	}
-	return l.reload()
 }
 
 // Barriers lists the barriers that the log holds or has held, by offset, and

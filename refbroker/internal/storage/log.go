@@ -110,8 +110,6 @@ type Log struct {
 	snapshots *psm.Snapshots
 	// lastSnapshot is the offset of the newest producer snapshot, -1 for none.
 	lastSnapshot int64
-	// stopsToFollow: there are stops whose cut this log has not made yet.
-	stopsToFollow bool
 	// batches and aborted are room for an append's, to be used again.
 	batches []psm.Batch
 	aborted []psm.AbortedTxn
