@@ -13,7 +13,8 @@ import (
 type DefectCase struct {
 	// Name is the test's: the defect's own, or what several of them show together.
 	Name string
-	// Defects are the broker's; empty for the one that Name is.
+	// Defects are the brokers', as [Options.Defects] takes them, so that they may
+	// be those of one cluster only; empty for the one that Name is.
 	Defects  []string
 	Scenario Scenario
 	// Primary requirements must be seen violated; of others only the Secondary

@@ -17,7 +17,8 @@ type Options struct {
 	// Folder of the whole run; the scenario's lies in it, by Name.
 	Folder, Name string
 	Launcher     string
-	Defects      []string
+	// Defects of the brokers: of all clusters, or with "NAME@CLUSTER" of that one.
+	Defects []string
 	// Keep leaves the brokers' data folders.
 	Keep bool
 	// Reproduce is the command that runs it again.

@@ -43,6 +43,56 @@ func TestFullRunIsTheWholeMatrix(t *testing.T) {
 	require.Equal(t, len(chaos.Kinds())*len(chaos.Points()), n)
 }
 
+// All pairs: each episode of a topology that can be struck is struck at each
+// point and by each fault, and all together are struck by each fault at each point.
+func TestFullRunStrikesEveryEpisodeInPairs(t *testing.T) {
+	type pair struct{ a, b string }
+	for _, top := range topologies.All() {
+		seen := map[pair]bool{}
+		for _, s := range Scenarios(Full) {
+			if s.Plan != nil && s.Topology.Name == top.Name {
+				e := top.Episodes()[s.strikes()-1]
+				require.Equal(t, e.Mirror.Link(), s.Plan.Link, s.Name)
+				seen[pair{e.String(), s.Plan.Point}], seen[pair{e.String(), string(s.Plan.Kind)}] = true, true
+			}
+		}
+		for _, e := range strikeable(top) {
+			for _, p := range chaos.Points() {
+				require.True(t, seen[pair{e.String(), p}], "%s %s at %s", top.Name, e, p)
+			}
+			for _, k := range chaos.Kinds() {
+				require.True(t, seen[pair{e.String(), string(k)}], "%s %s by %s", top.Name, e, k)
+			}
+		}
+	}
+	seen := map[pair]bool{}
+	for _, s := range Scenarios(Full) {
+		if s.Plan != nil && s.Topology.Name != topologies.ActivePassive().Name {
+			seen[pair{string(s.Plan.Kind), s.Plan.Point}] = true
+		}
+	}
+	require.Len(t, seen, len(chaos.Kinds())*len(chaos.Points()))
+}
+
+func TestDefaultRunStrikesEveryTopologyTwice(t *testing.T) {
+	for _, top := range topologies.All() {
+		episodes, points := map[int]bool{}, map[string]bool{}
+		none := false
+		for _, s := range Scenarios(Default) {
+			if s.Topology.Name != top.Name {
+				continue
+			}
+			none = none || s.Name == top.Name+"/no-fault/none"
+			if s.Plan != nil {
+				episodes[s.strikes()], points[s.Plan.Point] = true, true
+			}
+		}
+		require.True(t, none, top.Name)
+		require.Greater(t, len(points), 1, top.Name)
+		require.GreaterOrEqual(t, len(episodes), min(2, len(strikeable(top))), top.Name)
+	}
+}
+
 func TestSelectionsGrow(t *testing.T) {
 	names := func(s Selection) (all []string) {
 		for _, sc := range Scenarios(s) {
