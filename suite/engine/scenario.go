@@ -302,7 +302,7 @@ func losesResponse(p chaos.Plan) bool {
 }
 
 // Costs of a run on two cores, for estimates.
-const costOfScenario = 3 * time.Second
+const costOfScenario = 6 * time.Second
 
 // Capacity is the weight that may run at the same time.
 func Capacity() int64 { return 8 }
