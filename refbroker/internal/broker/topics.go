@@ -16,6 +16,11 @@ import (
 // maxPartitions bounds what one request can make this node open.
 const maxPartitions = 10_000
 
+// defaultReplication is the replication factor of topics that leave it open,
+// where there are so many nodes. (Kafka's default.replication.factor is 1, that
+// of its internal topics 3: a cluster of several nodes is there to lose some.)
+const defaultReplication = 3
+
 // topics makes topics.
 type topics struct {
 	node     int32
@@ -57,10 +62,10 @@ func (t *topics) command(want env.NewTopic) (quorum.CreateTopic, error) {
 	if partitions <= 0 || partitions > maxPartitions {
 		return c, fmt.Errorf("topic %q: %d partitions (want 1 to %d): %w", want.Name, partitions, maxPartitions, kerr.InvalidPartitions)
 	}
-	if replication == -1 || replication == 0 && want.Internal {
-		replication = 1
-	}
 	img := t.quorum.Image()
+	if replication == -1 || replication == 0 && want.Internal {
+		replication = int16(min(defaultReplication, len(t.quorum.Voters())))
+	}
 	var alive []int32
 	for _, id := range slices.Sorted(maps.Keys(img.Brokers)) {
 		if !img.Brokers[id].Fenced {

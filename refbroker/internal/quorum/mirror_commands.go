@@ -254,10 +254,17 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 			at = min(at, m.Cutting.At)
 		}
 		m.Cutting = &AlignRecord{At: at, Epoch: p.LeaderEpoch}
+		p.cutTo(*m.Cutting)
 		p.Mirror.Stops = slices.DeleteFunc(slices.Clone(p.Mirror.Stops), func(s psm.Stop) bool { return s.L >= c.Target })
 		return nil
 	})
 	return next, p, err
+}
+
+// cutTo adds a truncation to those that replicas have to follow. Earlier ones
+// at or above it are part of it.
+func (p *Partition) cutTo(c AlignRecord) {
+	p.Cuts = append(slices.DeleteFunc(slices.Clone(p.Cuts), func(old AlignRecord) bool { return old.At >= c.At }), c)
 }
 
 // CutForStop cuts a log to its last stable offset and persists the last
@@ -301,6 +308,7 @@ func (c CutForStop) apply(img *Image) (*Image, any, error) {
 		}
 		p.LeaderEpoch = max(p.LeaderEpoch, c.LogEpoch) + 1
 		m.Current = &StopRecord{L: c.L, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID}
+		p.cutTo(AlignRecord{At: c.L, Epoch: p.LeaderEpoch})
 		// What a stop at or above L wrote is cut away with the log.
 		m.Stops = slices.DeleteFunc(slices.Clone(m.Stops), func(s psm.Stop) bool { return s.L >= c.L })
 		m.Stops = append(m.Stops, psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/afero"
@@ -40,6 +41,9 @@ type Config struct {
 	// CheckpointEvery is how often recovery points and high watermarks are
 	// written down; 0 is a minute, as in Kafka.
 	CheckpointEvery time.Duration
+	// Lag is replica.lag.time.max.ms: how long a follower may lack something
+	// before it leaves the ISR; 0 is 10 seconds.
+	Lag time.Duration
 }
 
 // Manager holds the partitions of one node.
@@ -66,6 +70,11 @@ type Manager struct {
 	// have.
 	saving lock.Mutex
 	saved  marks
+
+	// live are the epochs of the brokers that are not fenced.
+	live atomic.Pointer[map[int32]int64]
+	// joining holds one token while a replica may join an ISR.
+	joining chan struct{}
 
 	mu    sync.RWMutex
 	parts map[key]*Partition
@@ -94,8 +103,12 @@ func NewManager(cfg Config) (*Manager, error) {
 	if cfg.CheckpointEvery <= 0 {
 		cfg.CheckpointEvery = time.Minute
 	}
+	if cfg.Lag <= 0 {
+		cfg.Lag = 10 * time.Second
+	}
 	m := &Manager{
-		cfg: cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
+		joining: make(chan struct{}, 1),
+		cfg:     cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
 		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{}, stopped: make(chan struct{}),
 	}
 	inflate := sync.OnceValue(func() kgo.Decompressor { return kgo.DefaultDecompressor() })
@@ -215,6 +228,27 @@ func (m *Manager) All() []*Partition {
 		return int(a.index - b.index)
 	})
 	return out
+}
+
+// Joining is told when a replica may join the ISR of a partition that this node
+// leads.
+func (m *Manager) Joining() <-chan struct{} { return m.joining }
+
+func (m *Manager) joined() {
+	select {
+	case m.joining <- struct{}{}:
+	default:
+	}
+}
+
+// eligible says whether the run of a broker that fetched is one that lives.
+func (m *Manager) eligible(id int32, epoch int64) bool {
+	live := m.live.Load()
+	if live == nil {
+		return false
+	}
+	now, ok := (*live)[id]
+	return ok && (epoch < 0 || epoch == now)
 }
 
 // Close ends all partitions. A clean close leaves every log on disk and marks

@@ -308,7 +308,7 @@ func (l *Log) noteBarriers(batches []psm.Batch) {
 	}
 	// The log has them too: recovery finds what this write does not save.
 	l.stopsDirty = true
-	if err := saveStops(l.fs, l.dir, l.stops, l.barriers); err != nil {
+	if err := saveStops(l.fs, l.dir, l.stops, l.barriers, l.cutEpoch); err != nil {
 		l.cfg.Logger.Warn("list of barriers is left to the next flush", "log", l.dir, "error", err)
 		return
 	}

@@ -99,6 +99,8 @@ type Log struct {
 	epochs   *epochCache
 	stops    []psm.Stop
 	barriers []Barrier
+	// cutEpoch is the leader epoch of the last cut that the log has followed.
+	cutEpoch int32
 	// stopsDirty: mirror-stops.json does not have all barriers.
 	stopsDirty bool
 	broken     error
@@ -254,7 +256,7 @@ func (l *Log) SetStops(stops []psm.Stop) error {
 	if slices.Equal(stops, l.stops) {
 		return nil
 	}
-	if err := saveStops(l.fs, l.dir, stops, l.barriers); err != nil {
+	if err := saveStops(l.fs, l.dir, stops, l.barriers, l.cutEpoch); err != nil {
 		return err
 	}
 	l.stops = slices.Clone(stops)
@@ -262,6 +264,29 @@ func (l *Log) SetStops(stops []psm.Stop) error {
 	if l.useStops() {
 		return l.reload()
 	}
+	return nil
+}
+
+// CutEpoch is the leader epoch of the last cut of mirroring that the log has
+// followed, 0 for none.
+func (l *Log) CutEpoch() int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cutEpoch
+}
+
+// SetCutEpoch notes that the log has followed a cut, synced before it returns:
+// to be called before anything is appended after the cut.
+func (l *Log) SetCutEpoch(epoch int32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := saveStops(l.fs, l.dir, l.stops, l.barriers, epoch); err != nil {
+		return err
+	}
+	l.cutEpoch, l.stopsDirty = epoch, false
 	return nil
 }
 
@@ -302,7 +327,7 @@ func (l *Log) flush() error {
 		return err
 	}
 	if l.stopsDirty {
-		if err := saveStops(l.fs, l.dir, l.stops, l.barriers); err != nil {
+		if err := saveStops(l.fs, l.dir, l.stops, l.barriers, l.cutEpoch); err != nil {
 			return err
 		}
 		l.stopsDirty = false

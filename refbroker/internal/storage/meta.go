@@ -67,7 +67,10 @@ type Barrier struct {
 // own barriers are told from inherited ones (mirror-protocol.md, section 5),
 // and the barriers of either kind that the log holds or has held.
 type stopsFile struct {
-	Version  int        `json:"version"`
+	Version int `json:"version"`
+	// CutEpoch is the leader epoch of the last cut of mirroring that the log has
+	// followed.
+	CutEpoch int32      `json:"cutEpoch,omitempty"`
 	Stops    []stopJSON `json:"stops"`
 	Barriers []Barrier  `json:"barriers"`
 }
@@ -79,27 +82,27 @@ type stopJSON struct {
 	SourceClusterID string `json:"sourceClusterId"`
 }
 
-func loadStops(fsys afero.Fs, dir string) (stops []psm.Stop, barriers []Barrier, err error) {
+func loadStops(fsys afero.Fs, dir string) (stops []psm.Stop, barriers []Barrier, cut int32, err error) {
 	name := filepath.Join(dir, fileStops)
 	raw, err := readFileIfAny(fsys, name)
 	if err != nil || raw == nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	var f stopsFile
 	if err := json.Unmarshal(raw, &f); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
+		return nil, nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
 	if f.Version != 1 {
-		return nil, nil, fmt.Errorf("%s: version %d, want 1", name, f.Version)
+		return nil, nil, 0, fmt.Errorf("%s: version %d, want 1", name, f.Version)
 	}
 	for _, s := range f.Stops {
 		stops = append(stops, psm.Stop{L: s.L, BarrierOffset: s.BarrierOffset, Epoch: s.Epoch, SourceClusterID: s.SourceClusterID})
 	}
-	return stops, f.Barriers, nil
+	return stops, f.Barriers, f.CutEpoch, nil
 }
 
-func saveStops(fsys afero.Fs, dir string, stops []psm.Stop, barriers []Barrier) error {
-	f := stopsFile{Version: 1, Stops: []stopJSON{}, Barriers: barriers}
+func saveStops(fsys afero.Fs, dir string, stops []psm.Stop, barriers []Barrier, cut int32) error {
+	f := stopsFile{Version: 1, CutEpoch: cut, Stops: []stopJSON{}, Barriers: barriers}
 	if f.Barriers == nil {
 		f.Barriers = []Barrier{}
 	}

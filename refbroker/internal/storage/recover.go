@@ -134,7 +134,7 @@ func (r *recovery) readLists() (err error) {
 	if !ok {
 		r.all, r.stopsDirty = true, true
 	}
-	r.stops, r.barriers, err = loadStops(r.fs, r.dir)
+	r.stops, r.barriers, r.cutEpoch, err = loadStops(r.fs, r.dir)
 	return err
 }
 

@@ -25,7 +25,9 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 		return 0, err
 	}
 	if offset >= l.logEnd {
-		return l.logEnd, nil
+		// A leader's epoch without a record must go all the same: the next
+		// leader may not know it, and would find the logs diverging for ever.
+		return l.logEnd, l.forgetEpochsFrom(l.logEnd)
 	}
 	if offset < l.logStart {
 		return 0, &ErrOutOfRange{Offset: offset, Start: l.logStart, End: l.logEnd}
@@ -35,6 +37,17 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 		return 0, err
 	}
 	return c.end, l.cutAt(c)
+}
+
+// forgetEpochsFrom drops the leader epochs that start at or above offset.
+func (l *Log) forgetEpochsFrom(offset int64) error {
+	if !l.epochs.truncate(offset) {
+		return nil
+	}
+	l.pub.Lock()
+	l.epochView = l.epochs.entries
+	l.pub.Unlock()
+	return l.epochs.flush()
 }
 
 // cutPlace is where a truncation cuts: in segment keep at position pos.
@@ -157,7 +170,7 @@ func (l *Log) cutStops(end int64, latest int32) error {
 	if len(stops) == len(l.stops) && len(barriers) == len(l.barriers) {
 		return nil
 	}
-	if err := saveStops(l.fs, l.dir, stops, barriers); err != nil {
+	if err := saveStops(l.fs, l.dir, stops, barriers, l.cutEpoch); err != nil {
 		return err
 	}
 	l.stops, l.barriers, l.stopsDirty = stops, barriers, false
