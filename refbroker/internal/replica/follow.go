@@ -176,13 +176,19 @@ func (p *Partition) OutOfRange(leaderEpoch int32, leaderStart int64) error {
 }
 
 // applyCuts has a log follow the truncations of mirroring that it has not
-// followed yet. The one that its leader is about to make is left to the steps
-// of a stop or an alignment. order is held.
+// followed yet. One that its leader has still to make is left to the steps of a
+// stop or an alignment. order is held.
 func (p *Partition) applyCuts(r role) error {
 	applied := p.log.CutEpoch()
 	at, epoch := int64(-1), applied
 	for _, c := range r.cuts {
-		if c.Epoch <= applied || r.leader == p.node && r.cut != nil && c.Epoch == r.cut.epoch {
+		if c.Epoch <= applied {
+			continue
+		}
+		if r.leader == p.node && r.cut != nil && c.Epoch == r.cut.epoch {
+			if !p.uncut(r) {
+				epoch = c.Epoch // it needs none, or a crash came behind it
+			}
 			continue
 		}
 		if at < 0 {
@@ -190,17 +196,17 @@ func (p *Partition) applyCuts(r role) error {
 		}
 		epoch = c.Epoch
 	}
-	if at < 0 {
+	if epoch == applied {
 		return nil
 	}
-	if m := p.log.Marks(); m.LogEnd > at {
+	if m := p.log.Marks(); at >= 0 && m.LogEnd > at {
 		p.logger.Info("log follows a cut", "partition", p.Name(), "cut_to", at, "epoch", epoch, "log_end", m.LogEnd)
 		if err := p.giveUp(at); err != nil {
 			return err
 		}
 	}
 	if err := p.log.SetCutEpoch(epoch); err != nil {
-		return fmt.Errorf("%s: note the cut to %d: %w", p.Name(), at, storageError(err))
+		return fmt.Errorf("%s: note the cut in epoch %d: %w", p.Name(), epoch, storageError(err))
 	}
 	return nil
 }
