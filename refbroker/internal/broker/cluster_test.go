@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,4 +76,66 @@ func (c *testCluster) end(topic string, index int32) (high, end int64) {
 	}
 	o := p.Offsets()
 	return o.HighWatermark, o.LogEnd
+}
+
+// Transactions over partitions of all nodes, from producers whose coordinators
+// are on all nodes, while leaders are killed: what was committed is there, what
+// was aborted is not, and no transaction stays open.
+func TestTransactionsOverAllNodes(t *testing.T) {
+	c := startCluster(t, 3)
+	c.topic("t", 3, map[string]*string{"min.insync.replicas": ptr("2")})
+	want := map[int32][]string{}
+	var mu sync.Mutex
+	transact := func(cl *kgo.Client, name string, commit bool) error {
+		if err := cl.BeginTransaction(); err != nil {
+			return err
+		}
+		for p := range int32(3) {
+			r := &kgo.Record{Topic: "t", Partition: p, Value: []byte(name)}
+			if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+				_ = cl.EndTransaction(t.Context(), kgo.TryAbort)
+				return err
+			}
+		}
+		if err := cl.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)); err != nil || !commit {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for p := range int32(3) {
+			want[p] = append(want[p], name)
+		}
+		return nil
+	}
+	var producers []*kgo.Client
+	for i := range 6 {
+		producers = append(producers, c.client(kgo.TransactionalID(fmt.Sprint("producer ", i)), kgo.ProducerLinger(0)))
+	}
+	for i, cl := range producers {
+		for n := range 3 {
+			require.NoError(t, transact(cl, fmt.Sprintf("%d/%d", i, n), n != 1))
+		}
+	}
+	leader := c.leader("t", 0)
+	c.kill(leader)
+	c.leader("t", 0, leader)
+	for i, cl := range producers {
+		require.Eventually(t, func() bool { return transact(cl, fmt.Sprintf("%d/after", i), true) == nil }, 30*time.Second, 50*time.Millisecond)
+	}
+	c.startAll()
+	for p := range int32(3) {
+		c.eventually("nothing open", func() bool {
+			l := c.partition("t", p).Leader
+			if l < 0 {
+				return false
+			}
+			part, err := c.nodes[l].Env().Replicas.Partition("t", p)
+			return err == nil && part.Offsets().LastStable == part.Offsets().LogEnd
+		})
+		c.sameBytes("t", p)
+		got := c.values("t", p, kgo.ReadCommitted())
+		slices.Sort(got)
+		slices.Sort(want[p])
+		require.Equal(t, want[p], slices.Compact(slices.Clone(got)), "partition %d", p)
+	}
 }

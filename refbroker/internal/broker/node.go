@@ -282,7 +282,7 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 func (n *Node) serve(listeners []net.Listener) error {
 	e := n.env
 	coordinator := txn.NewForNode(e)
-	mirrors := mirror.New(e, coordinator)
+	mirrors := mirror.New(e, txn.Debts{Env: e, Coordinator: coordinator})
 	apis := []wire.API{
 		produce(&producer{env: e, verifier: coordinator}),
 		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),

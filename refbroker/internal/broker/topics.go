@@ -66,11 +66,18 @@ func (t *topics) command(want env.NewTopic) (quorum.CreateTopic, error) {
 	if replication == -1 || replication == 0 && want.Internal {
 		replication = int16(min(defaultReplication, len(t.quorum.Voters())))
 	}
-	var alive []int32
+	var alive, fenced []int32
 	for _, id := range slices.Sorted(maps.Keys(img.Brokers)) {
 		if !img.Brokers[id].Fenced {
 			alive = append(alive, id)
+		} else {
+			fenced = append(fenced, id)
 		}
+	}
+	if want.Internal && len(alive) > 0 {
+		// A coordinator's topic is made when it is first needed, maybe while a
+		// node is down, and must not stay with fewer replicas for good.
+		alive = append(alive, fenced...)
 	}
 	if replication <= 0 || int(replication) > len(alive) {
 		return c, fmt.Errorf("topic %q: replication factor %d with %d brokers: %w", want.Name, replication, len(alive), kerr.InvalidReplicationFactor)
