@@ -87,8 +87,17 @@ func (c Client) Create(ctx context.Context, mirror string, configs map[string]st
 // Start starts the mirroring of topics; their ids and partition counts are
 // looked up on the source by the broker. The error joins those of all topics.
 func (c Client) Start(ctx context.Context, mirror string, topics ...string) error {
+	return c.start(ctx, mirror, false, topics)
+}
+
+// StartAnew is Start, but what the topics hold here is cut, all of it.
+func (c Client) StartAnew(ctx context.Context, mirror string, topics ...string) error {
+	return c.start(ctx, mirror, true, topics)
+}
+
+func (c Client) start(ctx context.Context, mirror string, discard bool, topics []string) error {
 	req := NewStartMirrorTopicsRequest()
-	req.MirrorName = mirror
+	req.MirrorName, req.Discard = mirror, discard
 	for _, t := range topics {
 		req.Topics = append(req.Topics, StartTopic{TopicName: t})
 	}

@@ -160,6 +160,26 @@ type DescribedPartition struct {
 	NonStable int64
 	// LastStableOffset and HighWatermark are this cluster's.
 	LastStableOffset, HighWatermark int64
+	// AlignmentCut is what alignments since the mirror start have cut off this
+	// cluster's log, StopCut what the last stop has.
+	AlignmentCut, StopCut CutReport
+	// UpstreamClusterIDs are the clusters that the log is mirrored from now,
+	// nearest first.
+	UpstreamClusterIDs []string
+}
+
+// CutReport counts what was cut off a log: the offsets from From on and below
+// To, -1 for nothing, and the records in it, without control records.
+type CutReport struct{ From, To, Records int64 }
+
+// NothingCut is the report of no cut.
+var NothingCut = CutReport{From: -1, To: -1}
+
+func (c *coder) cutReport(v *CutReport) {
+	c.int64(&v.From)
+	c.int64(&v.To)
+	c.int64(&v.Records)
+	c.tags()
 }
 
 // NewDescribedPartition returns a partition of which nothing is known.
@@ -168,6 +188,7 @@ func NewDescribedPartition() DescribedPartition {
 		SourceOffset: -1, DestinationOffset: -1, Lag: -1,
 		LastMirroredOffset: -1, StopOffset: -1, BarrierOffset: -1, LeaderEpoch: -1,
 		AlignedAt: -1, NonStable: -1, LastStableOffset: -1, HighWatermark: -1,
+		AlignmentCut: NothingCut, StopCut: NothingCut,
 	}
 }
 
@@ -190,6 +211,9 @@ func walkDescribed(c *coder, e *DescribedPartition) {
 		tagOf(FirstOwnTag+7, &e.NonStable, -1, (*coder).int64),
 		tagOf(FirstOwnTag+8, &e.LastStableOffset, -1, (*coder).int64),
 		tagOf(FirstOwnTag+9, &e.HighWatermark, -1, (*coder).int64),
+		tagOf(FirstOwnTag+10, &e.AlignmentCut, NothingCut, (*coder).cutReport),
+		tagOf(FirstOwnTag+11, &e.StopCut, NothingCut, (*coder).cutReport),
+		tagArray(FirstOwnTag+12, &e.UpstreamClusterIDs, (*coder).text),
 	)
 }
 
@@ -207,10 +231,62 @@ type DescribedMirror struct {
 	Topics               []DescribedTopic
 }
 
-// EpochResult is the last mirror epoch of one partition, -1 for none.
+// EpochResult is the last mirror epoch of one partition, -1 for none, and as
+// our additions, in tagged fields, what a mirror has to know to align its log:
+// leader epochs of two clusters collide, so they alone don't tell.
 type EpochResult struct {
 	PartitionIndex  int32
 	LastMirrorEpoch int32
+
+	// ErrorCode says why nothing of the following is told.
+	ErrorCode int16
+	// LeaderEpoch is the partition's, in which the list holds.
+	LeaderEpoch int32
+	// LogStartOffset is where the log starts.
+	LogStartOffset int64
+	// Barriers are those that the log holds or has held, by offset.
+	Barriers []Barrier
+	// HistoryClusterIDs are the clusters that the log was mirrored from, at first
+	// or second hand; UpstreamClusterIDs those that it is mirrored from now,
+	// nearest first.
+	HistoryClusterIDs, UpstreamClusterIDs []string
+}
+
+// NewEpochResult returns a result in which nothing is told.
+func NewEpochResult() EpochResult {
+	return EpochResult{LastMirrorEpoch: -1, LeaderEpoch: -1, LogStartOffset: -1}
+}
+
+// Barrier is one MIRROR_PID_RESET batch of a log.
+type Barrier struct {
+	Offset      int64
+	LeaderEpoch int32
+	CRC         uint32
+	// SourceClusterID is the cluster that the batch names, WriterClusterID the one
+	// that wrote it, "" when that is not known.
+	SourceClusterID, WriterClusterID string
+}
+
+func walkEpochResult(c *coder, e *EpochResult) {
+	c.int32(&e.PartitionIndex)
+	c.int32(&e.LastMirrorEpoch)
+	c.tags(
+		tagOf(FirstOwnTag, &e.ErrorCode, 0, (*coder).int16),
+		tagOf(FirstOwnTag+1, &e.LeaderEpoch, -1, (*coder).int32),
+		tagOf(FirstOwnTag+2, &e.LogStartOffset, -1, (*coder).int64),
+		tagArray(FirstOwnTag+3, &e.Barriers, func(c *coder, b *Barrier) {
+			crc := int32(b.CRC)
+			c.int64(&b.Offset)
+			c.int32(&b.LeaderEpoch)
+			c.int32(&crc)
+			b.CRC = uint32(crc)
+			c.text(&b.SourceClusterID)
+			c.text(&b.WriterClusterID)
+			c.tags()
+		}),
+		tagArray(FirstOwnTag+4, &e.HistoryClusterIDs, (*coder).text),
+		tagArray(FirstOwnTag+5, &e.UpstreamClusterIDs, (*coder).text),
+	)
 }
 
 // LookupResult answers one EpochLookup.
@@ -244,11 +320,7 @@ func (v *DescribeClusterMirrorsResponse) walk(c *coder) {
 	})
 	c.tags(tagArray(0, &v.LookupResults, func(c *coder, e *LookupResult) {
 		c.uuid(&e.TopicID)
-		array(c, &e.Partitions, func(c *coder, e *EpochResult) {
-			c.int32(&e.PartitionIndex)
-			c.int32(&e.LastMirrorEpoch)
-			c.tags()
-		})
+		array(c, &e.Partitions, walkEpochResult)
 		c.tags()
 	}))
 }

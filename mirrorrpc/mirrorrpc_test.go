@@ -59,6 +59,8 @@ func fill(t *rapid.T, v reflect.Value) {
 		v.SetInt(int64(rapid.Int32().Draw(t, "int32")))
 	case reflect.Int64:
 		v.SetInt(rapid.Int64().Draw(t, "int64"))
+	case reflect.Uint32:
+		v.SetUint(uint64(rapid.Uint32().Draw(t, "uint32")))
 	default:
 		t.Fatalf("fill: %s", v.Type())
 	}

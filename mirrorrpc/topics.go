@@ -20,6 +20,9 @@ type StartMirrorTopicsRequest struct {
 	IncludePatterns       []string // tag 0
 	ExcludePatterns       []string // tag 1
 	StateValidationOffset int64    // -1: none
+	// Discard lets the alignment cut everything that the topics hold here, also
+	// what has no common history with the source. Ours.
+	Discard bool // tag 10000
 }
 
 // NewStartMirrorTopicsRequest returns a request with default fields.
@@ -39,6 +42,7 @@ func (v *StartMirrorTopicsRequest) walk(c *coder) {
 	c.tags(
 		tagArray(0, &v.IncludePatterns, (*coder).text),
 		tagArray(1, &v.ExcludePatterns, (*coder).text),
+		tagOf(FirstOwnTag, &v.Discard, false, (*coder).boolean),
 	)
 }
 

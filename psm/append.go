@@ -134,7 +134,7 @@ func (s *State) add(p *pending, b *Batch) (Duplicate, error) {
 		return s.addSpecial(p, b)
 	}
 	p.end = b.LastOffset + 1
-	if b.ProducerID < 0 {
+	if b.ProducerID < 0 && !s.keeps(b.ProducerID) {
 		return Duplicate{}, nil
 	}
 	return s.addData(p, b)
@@ -152,11 +152,11 @@ func (s *State) addSpecial(p *pending, b *Batch) (dup Duplicate, err error) {
 	case b.Attributes.Control() && p.Origin == Client:
 		return dup, refuse(CodeInvalidRecord, b, "a client wrote a control batch")
 	case own:
-		if p.open > 0 && p.Origin == Coordinator {
+		if p.open > 0 && p.Origin == Coordinator && !s.cfg.Faults.KeepOpen && !s.cfg.Faults.DropOpen {
 			return dup, refuse(CodeInvalidTxnState, b, fmt.Sprintf("a barrier over %d open transactions", p.open))
 		}
 		s.barrier(p, b.BaseOffset)
-	case b.ProducerID < 0:
+	case b.ProducerID < 0 && !s.keeps(b.ProducerID):
 	case !b.Attributes.Control():
 		dup, err = s.addData(p, b)
 	case b.Control.Type == ControlAbort || b.Control.Type == ControlCommit:

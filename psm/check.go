@@ -27,6 +27,11 @@ func (s *State) check(p *pending, b *Batch, cur *producer, lastSeq int32) (Dupli
 				return Duplicate{Found: true, BaseOffset: at.last - int64(cur.delta[i]), LastOffset: at.last, Timestamp: at.ts}, nil
 			}
 		}
+		if s.stale != nil && cur.epoch == -1 {
+			if dup := s.staleDuplicate(b, lastSeq); dup.Found {
+				return dup, nil
+			}
+		}
 	}
 	if b.ProducerEpoch < cur.epoch {
 		return Duplicate{}, refuse(CodeInvalidProducerEpoch, b, fmt.Sprintf("epoch %d, known is %d", b.ProducerEpoch, cur.epoch))

@@ -76,6 +76,9 @@ func (s *State) Commit() []Completed {
 		s.Discard()
 		return nil
 	}
+	if s.cfg.Faults.PutBack {
+		barriersFirst(p.ops)
+	}
 	for i := range p.ops {
 		o := &p.ops[i]
 		switch o.kind {
@@ -142,6 +145,9 @@ func (s *State) complete(c Completed) {
 // (someone else wrote such a log) ends as aborted, so that it neither holds
 // the last stable offset nor becomes visible (PSM-8).
 func (s *State) commitBarrier(o *op) {
+	if s.cfg.Faults != (Faults{}) && s.faultyBarrier() {
+		return
+	}
 	for s.table.first != none {
 		i := s.table.first
 		at := s.table.at(i)

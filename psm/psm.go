@@ -81,6 +81,24 @@ type Config struct {
 	AnyBarrierExpires bool
 	// Log gets what is odd but not refused; nil for nowhere.
 	Log *slog.Logger
+	// Faults make it wrong on purpose; the zero value is right.
+	Faults Faults
+}
+
+// Faults make a [State] wrong on purpose, in ways in which brokers were seen to
+// be, for suites that have to prove that they see it.
+type Faults struct {
+	// NegativeIDs keeps state under producer ids below -1 too, which are none.
+	NegativeIDs bool
+	// PutBack has an append's other batches survive its barrier, and a reload
+	// read the log as one append.
+	PutBack bool
+	// KeepOpen has a barrier pass over producers with an open transaction.
+	KeepOpen bool
+	// DropOpen has a barrier forget open transactions without aborting them.
+	DropOpen bool
+	// StaleDuplicates has a barrier leave the batches by which retries are known.
+	StaleDuplicates bool
 }
 
 func (c Config) withDefaults() Config {

@@ -46,7 +46,7 @@ func (s *State) Reload(st *Snapshots, r Reload) error {
 	}
 	n.verifying, n.lastGuard = maps.Clone(s.verifying), s.lastGuard
 	if n.end < r.Target && r.Replay != nil {
-		err := r.Replay(n.end, r.Target, func(b *Batch) error { return n.replay(b, r) })
+		err := n.replayAll(r)
 		if err != nil {
 			return fmt.Errorf("reload producer state to %d: %w", r.Target, err)
 		}
@@ -92,6 +92,13 @@ func (s *State) newest(st *Snapshots, r Reload) (*State, error) {
 		}
 	}
 	return fresh(), nil
+}
+
+func (s *State) replayAll(r Reload) error {
+	if s.cfg.Faults.PutBack {
+		return s.replayWhole(r)
+	}
+	return r.Replay(s.end, r.Target, func(b *Batch) error { return s.replay(b, r) })
 }
 
 func (s *State) replay(b *Batch, r Reload) error {

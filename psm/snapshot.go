@@ -126,7 +126,7 @@ func (e *SnapshotEntry) decode(p []byte, i int) error {
 	e.Timestamp = int64(be.Uint64(p[26:]))
 	e.CoordinatorEpoch = int32(be.Uint32(p[34:]))
 	e.CurrentTxnFirstOffset = int64(be.Uint64(p[38:]))
-	if e.ProducerID < 0 || e.OffsetDelta < 0 || e.LastOffset < -1 || e.CurrentTxnFirstOffset < -1 {
+	if e.ProducerID == -1 || e.OffsetDelta < 0 || e.LastOffset < -1 || e.CurrentTxnFirstOffset < -1 {
 		return fmt.Errorf("producer snapshot: %w: entry %d of producer %d, last offset %d, delta %d, transaction at %d",
 			ErrCorrupt, i, e.ProducerID, e.LastOffset, e.OffsetDelta, e.CurrentTxnFirstOffset)
 	}
@@ -157,6 +157,9 @@ func (s *State) load(snapshot []byte, end, nowMs int64) error {
 	for i := range n {
 		if err := e.decode(snapshot, i); err != nil {
 			return err
+		}
+		if e.ProducerID < 0 && !s.keeps(e.ProducerID) {
+			return fmt.Errorf("producer snapshot at %d: %w: producer %d", end, ErrCorrupt, e.ProducerID)
 		}
 		if e.CurrentTxnFirstOffset < 0 && nowMs-e.Timestamp >= s.cfg.ExpirationMs {
 			continue

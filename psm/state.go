@@ -28,6 +28,8 @@ type State struct {
 	verifying map[int64]verification
 	lastGuard Guard
 
+	stale *table // see [Faults.StaleDuplicates]
+
 	app       pending
 	completed []Completed
 }

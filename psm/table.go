@@ -148,7 +148,7 @@ func (t *table) rehash(size int) {
 // each visits the producers in slot order. f may remove the one it gets.
 func (t *table) each(f func(uint32, *slot)) {
 	for i := range t.used {
-		if p := t.at(uint32(i)); p.pid >= 0 {
+		if p := t.at(uint32(i)); p.pid != -1 {
 			f(uint32(i), p)
 		}
 	}

@@ -17,7 +17,8 @@ func dumpLogCommand(fs afero.Fs) *cobra.Command {
 		Use:   "dump-log --files FILE[,FILE...]",
 		Short: "Print segments, producer snapshots and transaction indexes, as Kafka's dump tool does",
 		Long: `Print the files of a partition, in the format of Kafka's own dump tool; it reads files that Kafka wrote too.
-MIRROR_PID_RESET batches are named, with their fields. A damaged file is printed as far as it is whole.`,
+MIRROR_PID_RESET records are named as that tool names them: MirrorPidReset, with version and source cluster id.
+A damaged file is printed as far as it is whole.`,
 		Example: `  refbroker dump-log --print-data-log --files refbroker-data/logs/orders-0/00000000000000000000.log
   refbroker dump-log --files 00000000000000000042.snapshot,00000000000000000000.txnindex`,
 		Args: cobra.NoArgs,

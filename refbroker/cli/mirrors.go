@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -28,6 +27,8 @@ type mirrorsOptions struct {
 	output    string
 	timeout   time.Duration
 	wait      bool
+	// progress gets a line now and then while --wait waits; nil for none.
+	progress io.Writer
 }
 
 // mirrorsCommand is "refbroker mirrors": the mirrors of a running cluster.
@@ -35,7 +36,7 @@ func mirrorsCommand(dial dialFunc) *cobra.Command {
 	o := &mirrorsOptions{dial: dial}
 	cmd := &cobra.Command{
 		Use:   "mirrors",
-		Short: "Create, start, stop, list and describe mirrors of other clusters",
+		Short: "Create, start, pause, resume, stop, delete, list and describe mirrors of other clusters",
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if o.output != "table" && o.output != "json" {
 				return fmt.Errorf("--output %q: want table or json", o.output)
@@ -47,7 +48,8 @@ func mirrorsCommand(dial dialFunc) *cobra.Command {
 	flags.StringVar(&o.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of the destination cluster")
 	flags.StringVarP(&o.output, "output", "o", "table", "table or json")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for answers and for --wait")
-	cmd.AddCommand(mirrorsCreate(o), mirrorsStart(o), mirrorsStop(o), mirrorsList(o), mirrorsDescribe(o))
+	cmd.AddCommand(mirrorsCreate(o), mirrorsStart(o), mirrorsPause(o), mirrorsResume(o), mirrorsStop(o), mirrorsDelete(o),
+		mirrorsList(o), mirrorsDescribe(o), mirrorsBump(o))
 	return cmd
 }
 
@@ -104,85 +106,6 @@ func mirrorsCreate(o *mirrorsOptions) *cobra.Command {
 	cmd.Flags().StringArrayVar(&configs, "config", nil, "another setting, `NAME=VALUE` (repeatable)")
 	_ = cmd.MarkFlagRequired("source")
 	return cmd
-}
-
-func mirrorsStart(o *mirrorsOptions) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "start MIRROR TOPIC...",
-		Short: "Start to mirror topics, which are read-only from then on",
-		Args:  cobra.MinimumNArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.client(cmd, func(ctx context.Context, c mirrorrpc.Client) error {
-				if err := c.Start(ctx, args[0], args[1:]...); err != nil {
-					return err
-				}
-				if err := o.await(ctx, c, args[0], args[1:], "MIRRORING"); err != nil {
-					return err
-				}
-				return o.say(cmd, map[string]any{"mirror": args[0], "started": args[1:]},
-					"Started %d mirror topic(s) in mirror %s: [%s]\n", len(args)-1, args[0], strings.Join(args[1:], ", "))
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "return once every partition is MIRRORING")
-	return cmd
-}
-
-func mirrorsStop(o *mirrorsOptions) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "stop MIRROR TOPIC...",
-		Short: "Fail topics over: cut to the last stable offset, write the barrier, make writable",
-		Args:  cobra.MinimumNArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.client(cmd, func(ctx context.Context, c mirrorrpc.Client) error {
-				if err := c.Stop(ctx, args[0], args[1:]...); err != nil {
-					return err
-				}
-				if err := o.await(ctx, c, args[0], args[1:], "STOPPED"); err != nil {
-					return err
-				}
-				return o.say(cmd, map[string]any{"mirror": args[0], "stopped": args[1:]},
-					"Stopped mirroring for topics [%s] in mirror %s\n", strings.Join(args[1:], ", "), args[0])
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "return once every partition is STOPPED, and so writable")
-	return cmd
-}
-
-// awaitEvery is how often --wait asks again.
-const awaitEvery = 20 * time.Millisecond
-
-// await describes the mirror until every partition of topics is in the state.
-// A partition that FAILED meanwhile ends the wait for another state.
-func (o *mirrorsOptions) await(ctx context.Context, c mirrorrpc.Client, mirror string, topics []string, state string) error {
-	if !o.wait {
-		return nil
-	}
-	for {
-		mirrors, err := c.Describe(ctx, mirror)
-		if err != nil {
-			return err
-		}
-		var behind []string
-		for _, r := range rowsOf(mirrors) {
-			if !slices.Contains(topics, r.Topic) || r.State == state {
-				continue
-			}
-			if r.State == "FAILED" {
-				return fmt.Errorf("%s-%d is FAILED: %s", r.Topic, r.Partition, r.ErrorMessage)
-			}
-			behind = append(behind, fmt.Sprintf("%s-%d is %s %s", r.Topic, r.Partition, r.State, r.Phase+r.ErrorMessage))
-		}
-		if len(behind) == 0 {
-			return nil
-		}
-		select {
-		case <-time.After(awaitEvery):
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %s: %w", state, strings.TrimSpace(behind[0]), context.Cause(ctx))
-		}
-	}
 }
 
 func mirrorsList(o *mirrorsOptions) *cobra.Command {

@@ -56,6 +56,17 @@ type describedRow struct {
 	LastStableOffset int64  `json:"lastStableOffset"`
 	HighWatermark    int64  `json:"highWatermark"`
 	NonStable        int64  `json:"nonStable"`
+
+	AlignmentCut       cutRow   `json:"alignmentCut"`
+	StopCut            cutRow   `json:"stopCut"`
+	UpstreamClusterIDs []string `json:"upstreamClusterIds"`
+}
+
+// cutRow is what was cut off a log: the recovery point.
+type cutRow struct {
+	From    int64 `json:"from"`
+	To      int64 `json:"to"`
+	Records int64 `json:"records"`
 }
 
 type describedTable []describedRow
@@ -74,6 +85,8 @@ func rowsOf(mirrors []mirrorrpc.DescribedMirror) []describedRow {
 					Phase: p.Phase, StopOffset: p.StopOffset, BarrierOffset: p.BarrierOffset,
 					LeaderEpoch: p.LeaderEpoch, SourceClusterID: p.SourceClusterID, AlignedAt: p.AlignedAt,
 					LastStableOffset: p.LastStableOffset, HighWatermark: p.HighWatermark, NonStable: p.NonStable,
+					AlignmentCut: cutRow(p.AlignmentCut), StopCut: cutRow(p.StopCut),
+					UpstreamClusterIDs: append([]string{}, p.UpstreamClusterIDs...),
 				}
 				if p.ErrorMessage != nil {
 					r.ErrorMessage = *p.ErrorMessage

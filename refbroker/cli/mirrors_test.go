@@ -90,11 +90,21 @@ func (s *stateOf) Request(context.Context, kmsg.Request) (kmsg.Response, error) 
 }
 
 func TestWaitEndsWithTheStateOrSaysWhatIsInTheWay(t *testing.T) {
-	o := &mirrorsOptions{wait: true}
+	var told bytes.Buffer
+	o := &mirrorsOptions{wait: true, progress: &told}
 	await := func(ctx context.Context, states ...string) error {
-		return o.await(ctx, mirrorrpc.Client{R: &stateOf{states}}, "m", []string{"t"}, "STOPPED")
+		_, err := o.await(ctx, mirrorrpc.Client{R: &stateOf{states}}, "m", []string{"t"}, "STOPPED")
+		return err
 	}
 	require.NoError(t, await(t.Context(), "STOPPING", "STOPPING", "STOPPED"))
+	require.Equal(t, "0 of 1 partitions STOPPED; t-0 is STOPPING settled\n", told.String(), "once")
+	told.Reset()
+	o.output = "json"
+	require.NoError(t, await(t.Context(), "STOPPING", "STOPPED"))
+	require.JSONEq(t, `{"waitFor":"STOPPED","done":0,"of":1,"partition":"t-0","state":"STOPPING","phase":"settled","errorMessage":""}`, told.String())
+	told.Reset()
+	require.NoError(t, await(t.Context(), "STOPPED"))
+	require.Empty(t, told.String())
 	require.ErrorContains(t, await(t.Context(), "STOPPING", "FAILED"), "t-0 is FAILED: another cluster")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

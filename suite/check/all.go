@@ -2,17 +2,25 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"watershed.example/suite/contract"
 )
 
-// check judges one requirement.
+// check judges one requirement for one stop.
 type check struct {
 	id string
 	do func(*judge, *ruling)
 }
 
-// checks are in the order of the contract; AP-1 sums them up and comes last.
+// spanCheck judges one requirement over all episodes of a run.
+type spanCheck struct {
+	id string
+	do func(*trial, *ruling)
+}
+
+// checks are in the order of the contract. Each judges every episode by itself;
+// AP-1 sums them up and comes last.
 var checks = []check{
 	{"LOG-1", (*judge).log1},
 	{"LOG-2", (*judge).log2},
@@ -40,85 +48,61 @@ var checks = []check{
 
 // Checked returns the ids that this package can judge, AP-1 included.
 func Checked() []string {
-	ids := make([]string, 0, len(checks)+1)
-	for _, c := range checks {
+	var ids []string
+	for _, c := range slices.Concat(checks, probed) {
+		ids = append(ids, c.id)
+	}
+	for _, c := range spans {
 		ids = append(ids, c.id)
 	}
 	return append(ids, "AP-1")
 }
 
 // All judges the evidence. It returns a verdict for every requirement that the
-// run declares to exercise, and for every other one that it shows violated. A
-// declared requirement that nobody can judge is inconclusive. What a run did
-// not do as planned (a fault that did not bite, traffic below its floor) makes
-// inconclusive what would be held.
+// run or one of its episodes declares to exercise, and for every other one that
+// it shows violated. A declared requirement that nobody can judge is
+// inconclusive. What a run did not do as planned (a fault that did not bite,
+// traffic below its floor) makes inconclusive what would be held.
 func All(ev *Evidence) []Verdict {
-	j := newJudge(ev)
-	guards := j.guards()
-	byID := map[string]Verdict{}
-	for _, c := range checks {
-		r := &ruling{id: c.id}
-		c.do(j, r)
-		for _, g := range guards {
-			r.need(false, "%s", g)
-		}
-		byID[c.id] = r.verdict()
+	t := newTrial(ev)
+	guards := make([][]string, len(t.views))
+	for i, j := range t.views {
+		guards[i] = j.guards()
 	}
-	byID["AP-1"] = j.ap1(byID, guards)
+	byID := map[string]Verdict{}
+	for _, c := range slices.Concat(checks, probed) {
+		var each []Verdict
+		for i, j := range t.views {
+			each = append(each, rule(c.id, guards[i], func(r *ruling) { c.do(j, r) }))
+		}
+		byID[c.id] = t.merge(c.id, each)
+	}
+	for _, c := range spans {
+		byID[c.id] = rule(c.id, t.flaws(guards), func(r *ruling) { c.do(t, r) })
+	}
+	byID["AP-1"] = t.ap1(byID, t.flaws(guards))
 	var all []Verdict
 	for _, req := range contract.All() {
 		v, judged := byID[req.ID]
+		declared := t.run.Declares(req.ID) || t.run.episodesDeclare(req.ID)
 		switch {
-		case ev.Run.Declares(req.ID) && !judged:
+		case declared && !judged:
 			all = append(all, Verdict{Requirement: req.ID, Outcome: Inconclusive, Reason: "no check judges it yet"})
-		case ev.Run.Declares(req.ID), judged && v.Outcome == Violated && req.ID != "AP-1":
+		case declared, judged && v.Outcome == Violated && req.ID != "AP-1":
 			all = append(all, v)
 		}
 	}
-	for _, id := range ev.Run.Exercises {
-		if _, known := contract.Get(id); !known {
-			all = append(all, Verdict{Requirement: id, Outcome: Inconclusive, Reason: fmt.Sprintf("the contract holds no requirement %q", id)})
-		}
+	for _, id := range t.run.unknown() {
+		all = append(all, Verdict{Requirement: id, Outcome: Inconclusive, Reason: fmt.Sprintf("the contract holds no requirement %q", id)})
 	}
 	return all
 }
 
-// ap1 sums up: active-passive holds when everything that the run declares
-// holds and the failover came to its end.
-func (j *judge) ap1(byID map[string]Verdict, guards []string) Verdict {
-	r := &ruling{id: "AP-1"}
-	if len(j.edges) != 1 {
-		r.na = fmt.Sprintf("the run has %d mirrors, active-passive has one", len(j.edges))
-		return r.verdict()
-	}
-	j.needStop(r)
+func rule(id string, guards []string, do func(*ruling)) Verdict {
+	r := &ruling{id: id}
+	do(r)
 	for _, g := range guards {
 		r.need(false, "%s", g)
 	}
-	held, after := 0, 0
-	for _, c := range checks {
-		v := byID[c.id]
-		switch {
-		case v.Outcome == Violated:
-			first := v.Findings[0]
-			first.Expected = c.id + ": " + first.Expected
-			r.findings = append(r.findings, first)
-		case !j.run.Declares(c.id):
-		case v.Outcome == Inconclusive:
-			r.need(false, "%s is inconclusive", c.id)
-		case v.Outcome == Held:
-			held++
-		}
-	}
-	for _, p := range j.parts() {
-		for _, o := range j.order {
-			if o.at(p) && o.began > p.stopped && o.result.Outcome == "ok" {
-				after++
-			}
-		}
-	}
-	r.need(after > 0, "no write was acknowledged on the promoted cluster")
-	r.need(held > 0, "the run declares no requirement that active-passive is made of")
-	r.saw("%d requirements held, %d writes acknowledged after the failover", held, after)
 	return r.verdict()
 }

@@ -29,7 +29,10 @@ type Evidence struct {
 	Dir      string
 	Run      Run
 	Events   []history.Event
-	Replicas []*Replica
+	Replicas []*Replica // as they were at the run's end
+	// Captured are the logs at the end of the episodes that have some of their
+	// own, by the episode's number.
+	Captured map[int32][]*Replica
 }
 
 // Replica is the raw log of one replica.
@@ -50,7 +53,18 @@ func (r *Replica) Place() string { return history.Place(r.Topic, r.Partition) }
 
 // LogDir returns where a replica's log lies within an evidence folder.
 func LogDir(cluster string, node int32, topic string, partition int32) string {
-	return filepath.Join(LogsDir, cluster, strconv.Itoa(int(node)), history.Place(topic, partition))
+	return LogDirIn(LogsDir, cluster, node, topic, partition)
+}
+
+// LogDirIn is [LogDir] for another folder of logs, such as an [Episode]'s.
+func LogDirIn(logs, cluster string, node int32, topic string, partition int32) string {
+	return filepath.Join(logs, cluster, strconv.Itoa(int(node)), history.Place(topic, partition))
+}
+
+// EpisodeDir returns where what belongs to one episode lies within an evidence
+// folder.
+func EpisodeDir(number int32) string {
+	return filepath.Join(EpisodesDir, strconv.Itoa(int(number)))
 }
 
 // BrokerLog returns where a broker's output lies within an evidence folder.
@@ -77,30 +91,53 @@ func Load(dir string) (*Evidence, error) {
 	if _, ev.Events, err = history.ReadFile(filepath.Join(dir, HistoryFile)); err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
-	for _, c := range ev.Run.Clusters {
-		for _, node := range c.Nodes {
-			for _, t := range ev.Run.Topics {
-				for p := range t.Partitions {
-					r, err := loadReplica(dir, c.Name, node, t.Name, p)
-					if errors.Is(err, os.ErrNotExist) {
-						continue // not every node has a replica of it
-					}
-					if err != nil {
-						return nil, fmt.Errorf("load evidence: %w", err)
-					}
-					ev.Replicas = append(ev.Replicas, r)
-				}
-			}
+	if ev.Replicas, err = loadReplicas(dir, LogsDir, &ev.Run); err != nil {
+		return nil, fmt.Errorf("load evidence: %w", err)
+	}
+	for _, e := range ev.Run.Episodes {
+		if filepath.Clean(e.Logs) == LogsDir {
+			continue
+		}
+		if ev.Captured == nil {
+			ev.Captured = map[int32][]*Replica{}
+		}
+		if ev.Captured[e.Number], err = loadReplicas(dir, e.Logs, &ev.Run); err != nil {
+			return nil, fmt.Errorf("load evidence: episode %d: %w", e.Number, err)
 		}
 	}
 	return ev, nil
 }
 
-func loadReplica(dir, cluster string, node int32, topic string, partition int32) (*Replica, error) {
-	r := &Replica{Cluster: cluster, Node: node, Topic: topic, Partition: partition, Dir: LogDir(cluster, node, topic, partition)}
+// loadReplicas reads every log in a folder of logs.
+func loadReplicas(dir, logs string, run *Run) ([]*Replica, error) {
+	var all []*Replica
+	for _, c := range run.Clusters {
+		for _, node := range c.Nodes {
+			for _, t := range run.Topics {
+				for p := range t.Partitions {
+					r := &Replica{
+						Cluster: c.Name, Node: node, Topic: t.Name, Partition: p,
+						Dir: LogDirIn(logs, c.Name, node, t.Name, p),
+					}
+					err := r.load(dir)
+					if errors.Is(err, os.ErrNotExist) {
+						continue // not every node has a replica of it
+					}
+					if err != nil {
+						return nil, err
+					}
+					all = append(all, r)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+func (r *Replica) load(dir string) error {
 	log, err := wirelog.Open(filepath.Join(dir, r.Dir))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for b, err := range log.Batches() {
 		var problem *wirelog.Problem
@@ -108,12 +145,12 @@ func loadReplica(dir, cluster string, node int32, topic string, partition int32)
 		case errors.As(err, &problem):
 			r.Problems = append(r.Problems, problem)
 		case err != nil:
-			return nil, err
+			return err
 		default:
 			r.Batches = append(r.Batches, b)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // replicasOf returns the replicas of a partition on a cluster.

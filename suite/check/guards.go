@@ -12,9 +12,12 @@ func (j *judge) guards() []string {
 	var all []string
 	flaw := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, f := range j.run.Faults {
+		if f.Episode != 0 && j.number != 0 && f.Episode != j.number {
+			continue // another episode's
+		}
 		started, bit := false, false
-		for i := range j.ev.Events {
-			if got := j.ev.Events[i].Fault; got != nil && got.ID == f.ID {
+		for i := range j.trial.ev.Events { // of the whole run, as the plan is
+			if got := j.trial.ev.Events[i].Fault; got != nil && got.ID == f.ID {
 				started = true
 				bit = bit || got.Bit()
 			}
@@ -26,21 +29,19 @@ func (j *judge) guards() []string {
 			flaw("fault %s (%s on %s) did not bite: no byte was held or dropped, no connection refused", f.ID, f.Name, f.Link)
 		}
 	}
-	for _, e := range j.edges {
-		before, during, after := j.traffic(e)
-		floors := j.run.Floors
-		if before < floors.Before {
-			flaw("%d records acknowledged on cluster %s before the stop, the floor is %d", before, e.Source, floors.Before)
-		}
-		if during < floors.During {
-			flaw("%d writes tried while STOPPING, the floor is %d", during, floors.During)
-		}
-		if after < floors.After {
-			flaw("%d records acknowledged on cluster %s after the stop, the floor is %d", after, e.Destination, floors.After)
-		}
+	e, floors := j.edge, j.run.Floors
+	before, during, after := j.traffic(e)
+	if before < floors.Before {
+		flaw("%d records acknowledged on cluster %s before the stop, the floor is %d", before, e.Source, floors.Before)
 	}
-	for i := range j.ev.Events {
-		c := j.ev.Events[i].Connection
+	if during < floors.During {
+		flaw("%d writes tried while STOPPING, the floor is %d", during, floors.During)
+	}
+	if after < floors.After {
+		flaw("%d records acknowledged on cluster %s after the stop, the floor is %d", after, e.Destination, floors.After)
+	}
+	for i := range j.trial.ev.Events {
+		c := j.trial.ev.Events[i].Connection
 		if c == nil {
 			continue
 		}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"watershed.example/suite/history"
 )
@@ -180,6 +181,13 @@ func (j *judge) idem4(r *ruling) {
 	r.saw("%d records acknowledged on the source and %d on the destination are there once; measured: %d copies made by clients", c.source, c.local, c.copies)
 }
 
+// beyond says whether another episode's write was answered after this one's
+// logs were captured, which they can't show: its offset lies beyond the log, and
+// the episode had settled.
+func (j *judge) beyond(s *side, o *operation) bool {
+	return filepath.Clean(j.episode.Logs) != LogsDir && o.episode != j.number && o.ended > j.edge.settled && o.offset >= end(s.Replica)
+}
+
 type counts struct{ source, local, copies int }
 
 func (j *judge) present(r *ruling, p *part, s *side, c *counts) {
@@ -194,6 +202,12 @@ func (j *judge) present(r *ruling, p *part, s *side, c *counts) {
 			continue
 		}
 		ok := o.result.Outcome == history.OK
+		if isSource && o.began < p.writable || !isSource && o.began < p.since() {
+			continue // of an earlier writable period
+		}
+		if j.beyond(s, o) {
+			continue
+		}
 		if !isSource && ok && o.offset >= 0 && o.offset < s.localFrom() {
 			continue
 		}

@@ -4,19 +4,27 @@ import (
 	"math"
 
 	"watershed.example/suite/history"
+	"watershed.example/suite/wirelog"
 )
 
 // never is a place in the history after all events.
 const never int64 = math.MaxInt64
 
-// judge is what the checks share: the run's moments, and each mirrored
-// partition with its logs taken apart by provenance.
+// judge is what the checks of one stop share, the view of one episode: its
+// moments, and each mirrored partition with its logs taken apart by provenance.
 type judge struct {
-	ev    *Evidence
-	run   *Run
-	edges []*edge
-	ops   map[int64]*operation // produce operations by number
-	order []*operation         // the same, in the order in which they began
+	trial *trial
+	// ev holds what belongs to the episode, and nothing else.
+	ev      *Evidence
+	run     *Run
+	episode Episode
+	// number and mirror tell the episode in findings: 0 and empty in a run that
+	// tells none.
+	number int32
+	mirror string
+	edge   *edge
+	ops    map[int64]*operation // produce operations by number
+	order  []*operation         // the same, in the order in which they began
 }
 
 // edge is one mirror with its stop. Moments are numbers of events
@@ -27,6 +35,7 @@ type edge struct {
 	src, dst *Cluster
 	parts    []*part
 
+	started       int64 // the mirror's start was asked for
 	mirroring     int64 // every partition was seen MIRRORING
 	stopRequested int64
 	stopped       int64 // every partition was seen STOPPED
@@ -48,7 +57,19 @@ type part struct {
 	reportedBarrier int64
 	mirroring       int64 // when the partition was first seen MIRRORING
 	stopped         int64 // when it was first seen STOPPED after the request
-	maxEndSeen      int64 // the highest log end the destination showed before the stop
+	maxEndSeen      int64 // the highest log end the destination showed while it mirrored
+	// writable is since when clients' records at the source count: see
+	// [judge.writableSince].
+	writable int64
+}
+
+// since is when the mirror was started: what began before belongs to an earlier
+// period of the destination's. 0 where the history does not tell.
+func (p *part) since() int64 {
+	if p.started == never {
+		return 0
+	}
+	return p.started
 }
 
 func (p *part) place() string { return history.Place(p.topic, p.index) }
@@ -57,67 +78,64 @@ func (p *part) place() string { return history.Place(p.topic, p.index) }
 type operation struct {
 	sent         *history.Produce
 	began, ended int64 // event numbers; ended is never without an answer
+	episode      int32 // of its begin event
 	result       history.Result
 	offset       int64
 }
 
+// at says whether a client of the destination sent it to the partition.
 func (o *operation) at(p *part) bool {
 	return o.sent.Cluster == p.dst.Name && o.sent.Topic == p.topic && o.sent.Partition == p.index
 }
 
-func newJudge(ev *Evidence) *judge {
-	j := &judge{ev: ev, run: &ev.Run, ops: map[int64]*operation{}}
-	for i := range ev.Run.Edges {
-		e := ev.Run.Edges[i]
-		j.edges = append(j.edges, &edge{
-			Edge: e, src: ev.Run.Cluster(e.Source), dst: ev.Run.Cluster(e.Destination),
-			mirroring: never, stopRequested: never, stopped: never, settled: never,
-		})
+func newView(t *trial, g *Edge, ep Episode, events []history.Event) *judge {
+	j := &judge{
+		trial: t, run: t.run, episode: ep, number: ep.Number, mirror: ep.Mirror, ops: map[int64]*operation{},
+		ev: &Evidence{Dir: t.ev.Dir, Run: t.ev.Run, Events: events, Replicas: t.logsOf(ep)},
+		edge: &edge{
+			Edge: *g, src: t.run.Cluster(g.Source), dst: t.run.Cluster(g.Destination),
+			started: never, mirroring: never, stopRequested: never, stopped: never, settled: never,
+		},
 	}
-	for i := range ev.Events {
-		j.event(&ev.Events[i])
-	}
-	for _, e := range j.edges {
-		for _, name := range e.Topics {
-			topic := ev.Run.Topic(name)
-			for p := range topic.Partitions {
-				e.parts = append(e.parts, j.newPart(e, name, p))
-			}
-		}
+	for i := range events {
+		j.event(&events[i])
 	}
 	return j
 }
 
 func (j *judge) event(e *history.Event) {
+	edge := j.edge
 	switch e.Kind {
+	case history.KindMirrorRPCBegin:
+		if e.MirrorRPC.API == startAPI && e.MirrorRPC.Mirror == edge.Mirror {
+			edge.started = min(edge.started, e.Seq)
+		}
 	case history.KindPhase:
-		for _, edge := range j.edges {
-			if e.Phase.Mirror != "" && e.Phase.Mirror != edge.Mirror {
-				continue
+		if e.Phase.Mirror != "" && e.Phase.Mirror != edge.Mirror {
+			return
+		}
+		switch e.Phase.Name {
+		case history.Mirroring:
+			edge.mirroring = min(edge.mirroring, e.Seq)
+		case history.StopRequested:
+			if e.Seq < edge.stopRequested {
+				edge.stopRequested, edge.stopAt = e.Seq, e.At
 			}
-			switch e.Phase.Name {
-			case history.Mirroring:
-				edge.mirroring = min(edge.mirroring, e.Seq)
-			case history.StopRequested:
-				if e.Seq < edge.stopRequested {
-					edge.stopRequested, edge.stopAt = e.Seq, e.At
-				}
-			case history.Stopped:
-				if e.Seq < edge.stopped {
-					edge.stopped, edge.stoppedAt = e.Seq, e.At
-				}
-			case history.Settled:
-				edge.settled = min(edge.settled, e.Seq)
+		case history.Stopped:
+			if e.Seq < edge.stopped {
+				edge.stopped, edge.stoppedAt = e.Seq, e.At
 			}
+		case history.Settled:
+			edge.settled = min(edge.settled, e.Seq)
 		}
 	case history.KindProduceBegin:
-		o := &operation{sent: e.Produce, began: e.Seq, ended: never, offset: -1, result: history.Result{Outcome: history.Unknown}}
+		o := &operation{sent: e.Produce, began: e.Seq, episode: e.Episode, ended: never, offset: -1, result: history.Result{Outcome: history.Unknown}}
 		j.ops[e.Op] = o
 		j.order = append(j.order, o)
 	case history.KindProduceAck:
 		o := j.ops[e.Op]
 		if o == nil { // an answer without its begin event: take it for both
-			o = &operation{sent: e.Produce, began: e.Seq}
+			o = &operation{sent: e.Produce, began: e.Seq, episode: e.Episode}
 			j.ops[e.Op] = o
 			j.order = append(j.order, o)
 		}
@@ -128,7 +146,8 @@ func (j *judge) event(e *history.Event) {
 	}
 }
 
-func (j *judge) newPart(e *edge, topic string, index int32) *part {
+func (j *judge) newPart(topic string, index int32) *part {
+	e := j.edge
 	p := &part{
 		edge: e, topic: topic, index: index, reportedL: -1, reportedBarrier: -1,
 		mirroring: e.mirroring, stopped: e.stopped, maxEndSeen: -1,
@@ -136,23 +155,38 @@ func (j *judge) newPart(e *edge, topic string, index int32) *part {
 	for i := range j.ev.Events {
 		p.observe(&j.ev.Events[i])
 	}
-	var source *Replica
-	for _, r := range j.ev.replicasOf(e.Source, topic, index) {
-		if source == nil || end(r) > end(source) {
-			source = r
-		}
+	p.writable = j.writableSince(topic, index)
+	if r := longest(j.ev.replicasOf(e.Source, topic, index)); r != nil {
+		p.source = j.trial.line(r)
 	}
-	if source != nil {
-		p.source = newSource(j, source)
-	}
+	older := j.olderBarriers(topic, index)
 	for _, r := range j.ev.replicasOf(e.Destination, topic, index) {
-		s := newDestination(j, p, r)
+		s := newDestination(j, p, r, older)
 		p.dests = append(p.dests, s)
 		if p.lead == nil || end(r) > end(p.lead.Replica) {
 			p.lead = s
 		}
 	}
 	return p
+}
+
+// olderBarriers are those that the view's destination wrote in earlier
+// episodes.
+func (j *judge) olderBarriers(topic string, index int32) []*wirelog.Batch {
+	var all []*wirelog.Batch
+	for _, other := range j.trial.views {
+		if other == j {
+			break
+		}
+		if p := other.part(topic, index); p != nil && other.edge.Destination == j.edge.Destination {
+			for _, s := range p.dests {
+				for _, i := range s.barriers() {
+					all = append(all, s.entries[i].Batch)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // observe takes from the history what the destination said about the partition.
@@ -174,15 +208,15 @@ func (p *part) observe(e *history.Event) {
 				p.reportedBarrier = m.BarrierOffset
 			}
 		}
-		if e.Seq < p.stopped && m.State != "STOPPED" {
+		if e.Seq < p.stopped && m.State != "STOPPED" && e.Seq >= p.mirroring {
 			p.maxEndSeen = max(p.maxEndSeen, m.DestinationOffset)
 		}
 	case e.Offsets != nil && e.Offsets.Cluster == p.dst.Name && e.Offsets.Topic == p.topic && e.Offsets.Partition == p.index:
-		if e.Seq < p.stopRequested {
+		if e.Seq < p.stopRequested && e.Seq >= p.mirroring {
 			p.maxEndSeen = max(p.maxEndSeen, e.Offsets.HighWatermark, e.Offsets.LogEndOffset)
 		}
 	case e.Fetch != nil && e.Fetch.Cluster == p.dst.Name && e.Fetch.Topic == p.topic && e.Fetch.Partition == p.index:
-		if e.Seq < p.stopRequested && e.Fetch.Code == 0 {
+		if e.Seq < p.stopRequested && e.Seq >= p.mirroring && e.Fetch.Code == 0 {
 			p.maxEndSeen = max(p.maxEndSeen, e.Fetch.HighWatermark)
 		}
 	}
@@ -197,14 +231,8 @@ func end(r *Replica) int64 {
 	return r.Batches[len(r.Batches)-1].NextOffset()
 }
 
-// parts returns every mirrored partition of the run.
-func (j *judge) parts() []*part {
-	var all []*part
-	for _, e := range j.edges {
-		all = append(all, e.parts...)
-	}
-	return all
-}
+// parts returns every mirrored partition of the episode.
+func (j *judge) parts() []*part { return j.edge.parts }
 
 // needStop notes on r that the failover has to be complete and its logs there.
 func (j *judge) needStop(r *ruling) {

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,14 +40,13 @@ func (j *judge) late(f func(p *part, s *side, i int, fresh bool)) {
 	}
 }
 
-// onMirror says whether the fault struck the path from a mirrored source.
+// onMirror says whether the fault struck the path from the mirrored source.
 func (j *judge) onMirror(f *history.Fault) bool {
-	for _, e := range j.edges {
-		if strings.Contains(f.Link, "mirror") || strings.Contains(f.Link, e.Mirror) && e.Mirror != "" {
-			return true
-		}
+	e := j.edge
+	if strings.Contains(f.Link, e.Source+"->"+e.Destination) || e.Mirror != "" && strings.Contains(f.Link, e.Mirror) {
+		return true
 	}
-	return false
+	return strings.Contains(f.Link, "mirror") && !strings.Contains(f.Link, "->")
 }
 
 // strike is one fault with its window.
@@ -106,31 +107,30 @@ func (j *judge) link1(r *ruling) {
 
 // link2 holds that stopping works while the source can't be reached, in bounded time.
 func (j *judge) link2(r *ruling) {
-	cut := 0
-	for _, e := range j.edges {
-		if e.stopRequested == never {
-			continue
-		}
-		done, doneAt := e.allStopped(j)
-		gone := j.sourceGone(e, done)
-		bound := j.run.Options.StopBound()
-		took := time.Duration(doneAt-e.stopAt) - j.heldAtGates(e, done)
-		if gone {
-			cut++
-		}
-		if gone && took > bound {
-			got := fmt.Sprintf("STOPPED after %s", took.Round(time.Millisecond))
-			if done == never {
-				got = fmt.Sprintf("not STOPPED after %s", took.Round(time.Millisecond))
-			}
-			for _, p := range e.parts {
-				if p.stopped == done || p.stopped == never {
-					r.findings = append(r.findings, j.told(p, StuckStop, -1, fmt.Sprintf("STOPPED within %s while cluster %s can't be reached", bound, e.Source), got))
-				}
-			}
-		}
-		r.need(done != never, "the stop of mirror %q did not end", e.Mirror)
+	e, cut := j.edge, 0
+	if e.stopRequested == never {
+		r.need(false, "no stop was requested")
+		return
 	}
+	done, doneAt := e.allStopped(j)
+	gone := j.sourceGone(e, done)
+	bound := j.run.Options.StopBound()
+	took := time.Duration(doneAt-e.stopAt) - j.heldAtGates(e, done)
+	if gone {
+		cut++
+	}
+	if gone && took > bound {
+		got := fmt.Sprintf("STOPPED after %s", took.Round(time.Millisecond))
+		if done == never {
+			got = fmt.Sprintf("not STOPPED after %s", took.Round(time.Millisecond))
+		}
+		for _, p := range e.parts {
+			if p.stopped == done || p.stopped == never {
+				r.findings = append(r.findings, j.told(p, StuckStop, -1, fmt.Sprintf("STOPPED within %s while cluster %s can't be reached", bound, e.Source), got))
+			}
+		}
+	}
+	r.need(done != never, "the stop of mirror %q did not end", e.Mirror)
 	r.need(cut > 0, "the source could be reached when the mirror was stopped")
 	r.saw("%d stops without a source", cut)
 }
@@ -141,8 +141,8 @@ func (e *edge) allStopped(j *judge) (seq, at int64) {
 	for _, p := range e.parts {
 		seq = max(seq, p.stopped)
 	}
-	if seq != never && seq > 0 && seq <= int64(len(j.ev.Events)) {
-		return seq, j.ev.Events[seq-1].At
+	if i, found := slices.BinarySearchFunc(j.ev.Events, seq, func(e history.Event, seq int64) int { return cmp.Compare(e.Seq, seq) }); found {
+		return seq, j.ev.Events[i].At
 	}
 	if n := len(j.ev.Events); n > 0 {
 		at = j.ev.Events[n-1].At
@@ -216,10 +216,9 @@ func (j *judge) link3(r *ruling) {
 	})
 	healed := 0
 	for _, f := range j.strikes() {
-		for _, e := range j.edges {
-			if j.onMirror(&f.Fault) && f.Bit() && f.start < e.lastStopped() && f.stop != never && e.settled != never && f.stop < e.settled {
-				healed++
-			}
+		e := j.edge
+		if j.onMirror(&f.Fault) && f.Bit() && f.start < e.lastStopped() && f.stop != never && e.settled != never && f.stop < e.settled {
+			healed++
 		}
 	}
 	more := 0

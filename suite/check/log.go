@@ -31,6 +31,8 @@ func (j *judge) compare(r *ruling, p *part, s *side) (equal int) {
 		case fromSource:
 			equal++
 		case local, ownBarrier:
+		case leftover:
+			r.findings = append(r.findings, j.at(s, UncutSuffix, i, "nothing of this cluster's own from before the mirror started: it parted from the source's log here", e.describe()))
 		default:
 			expected := "no batch: the source's log has none at this offset"
 			anomaly := ForeignBatch

@@ -50,9 +50,11 @@ func (s *side) replay() {
 		e := &s.entries[i]
 		key := txnKey{e.origin.mirrored(), e.ProducerID}
 		switch {
-		case e.origin == ownBarrier:
+		case e.origin == ownBarrier, e.origin == fromSource && e.IsBarrier(), s.whole && e.IsBarrier():
+			// What lies before a barrier is the upstream's, wherever the barrier
+			// was written: none of it is open after it.
 			for k, t := range open {
-				if k.mirrored {
+				if k.mirrored || s.whole {
 					t.end, t.byBarrier = e.BaseOffset, true
 					delete(open, k)
 				}

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bytes"
 	"errors"
 	"hash/crc32"
 	"sort"
@@ -20,10 +19,12 @@ const (
 	local                       // written by the destination itself or by its clients
 	ownBarrier                  // a barrier that the destination wrote
 	unknownWriter               // a data batch without provenance
+	leftover                    // of the destination, from before the mirror's start: it should have been cut
+	asIs                        // in a log that is looked at as one line of history
 )
 
 func (o origin) String() string {
-	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer"}[o]
+	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer", "of this cluster before the mirror started, not cut", "as it lies there"}[o]
 }
 
 // mirrored says whether the batch came from the source, whatever became of it.
@@ -61,6 +62,9 @@ type side struct {
 	// odd are places where a marker or a batch meets another's transaction.
 	odd   []oddity
 	byTag map[string][]place
+	// whole is set where the log is looked at as one line of history, whoever
+	// wrote its parts: a source's.
+	whole bool
 	// sorted is set where offsets go up, as they should: then they are searched.
 	sorted bool
 }
@@ -103,16 +107,12 @@ func decode(r *Replica) []entry {
 	return entries
 }
 
-func newSource(j *judge, r *Replica) *side {
-	s := &side{Replica: r, entries: decode(r), barrier: -1, cut: end(r)}
-	s.index()
-	s.replay()
-	return s
-}
-
-func newDestination(j *judge, p *part, r *Replica) *side {
-	s := &side{Replica: r, entries: decode(r), barrier: -1}
-	src := copies{at: map[int64]*entry{}, bodies: map[uint32][]*entry{}}
+func newDestination(j *judge, p *part, r *Replica, older []*wirelog.Batch) *side {
+	s := &side{Replica: r, entries: j.trial.decode(r), barrier: -1}
+	src := copies{
+		at: map[int64]*entry{}, bodies: map[uint32][]*entry{}, lenient: j.run.Options.AllowLeaderEpochRewrite,
+		before: j.writtenBefore(p), older: older,
+	}
 	if p.source != nil {
 		for i := range p.source.entries {
 			e := &p.source.entries[i]
@@ -121,102 +121,22 @@ func newDestination(j *judge, p *part, r *Replica) *side {
 			src.bodies[sum] = append(src.bodies[sum], e)
 		}
 	}
-	lenient := j.run.Options.AllowLeaderEpochRewrite
-	promoted := false // a batch of the destination's own was seen
 	for i := range s.entries {
 		e := &s.entries[i]
-		e.origin = src.originOf(e, p, promoted, lenient)
+		e.origin = src.originOf(e, p)
 		if e.origin == movedCopy && e.IsControl() && s.ownMarker(i) {
 			e.origin = local
 		}
 		if e.origin == ownBarrier && s.barrier < 0 {
 			s.barrier = i
 		}
-		promoted = promoted || e.origin == ownBarrier || e.origin == local && !e.IsControl()
+		src.stopped = src.stopped || e.origin == ownBarrier
+		src.promoted = src.promoted || e.origin == ownBarrier || e.origin == local && !e.IsControl()
 	}
 	s.findCut(p)
 	s.index()
 	s.replay()
 	return s
-}
-
-// ownMarker says whether the marker with index i, which equals one of the
-// source's, is nevertheless the destination's own: with ids and epochs that
-// collide on purpose and clocks that may stand still, two coordinators can
-// write the same bytes. It is when a local transaction of its id is open and no
-// other marker follows that would end that.
-func (s *side) ownMarker(i int) bool {
-	id, open := s.entries[i].ProducerID, false
-	for k := range s.entries[:i] {
-		if e := &s.entries[k]; e.origin == local && e.ProducerID == id && e.IsTransactional() {
-			open = !e.IsControl()
-		}
-	}
-	if !open {
-		return false
-	}
-	for k := i + 1; k < len(s.entries); k++ {
-		if e := &s.entries[k]; e.ProducerID == id && e.IsTransactional() {
-			return !e.IsControl()
-		}
-	}
-	return true
-}
-
-// copies finds batches of the source.
-type copies struct {
-	at     map[int64]*entry
-	bodies map[uint32][]*entry
-}
-
-func (c copies) originOf(e *entry, p *part, promoted, lenient bool) origin {
-	there := c.at[e.BaseOffset]
-	if there != nil && sameBatch(e.Batch, there.Batch, lenient) {
-		// The source too may hold this cluster's batches, after a failback.
-		return fromSource
-	}
-	if e.IsBarrier() {
-		return ownBarrier
-	}
-	if e.IsControl() {
-		for _, s := range c.bodies[crc32.ChecksumIEEE(e.Body())] {
-			if bytes.Equal(s.Body(), e.Body()) {
-				return movedCopy
-			}
-		}
-		if !promoted && there != nil && there.IsControl() && there.LastOffset() == e.LastOffset() {
-			return alteredCopy
-		}
-		return local
-	}
-	for _, r := range e.records {
-		if !r.tagged {
-			continue
-		}
-		if r.tag.Cluster == p.dst.Name {
-			return local
-		}
-		if there != nil && !promoted {
-			return alteredCopy
-		}
-		return movedCopy
-	}
-	if there != nil && !promoted {
-		return alteredCopy
-	}
-	for _, s := range c.bodies[crc32.ChecksumIEEE(e.Body())] {
-		if bytes.Equal(s.Body(), e.Body()) {
-			return movedCopy
-		}
-	}
-	return unknownWriter
-}
-
-func sameBatch(a, b *wirelog.Batch, lenient bool) bool {
-	if !lenient {
-		return bytes.Equal(a.Raw, b.Raw)
-	}
-	return len(a.Raw) == len(b.Raw) && bytes.Equal(a.Raw[:12], b.Raw[:12]) && bytes.Equal(a.Raw[16:], b.Raw[16:])
 }
 
 // findCut sets L. Before the barrier, L is where the destination's own batches

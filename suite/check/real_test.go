@@ -49,7 +49,7 @@ func TestRealSegmentsOfAFailbackHold(t *testing.T) {
 	for _, v := range got {
 		require.Equal(t, Held, v.Outcome, "%s: %s", v.Requirement, v.Reason)
 	}
-	j := newJudge(ev)
+	j := newTrial(ev).views[0]
 	for i, barrierAt := range []int64{11, 22} {
 		s := j.parts()[i].lead
 		require.Equal(t, barrierAt, s.barrierOffset(), "the own barrier, not the inherited one")

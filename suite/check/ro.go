@@ -107,7 +107,7 @@ func (j *judge) ro4(r *ruling) {
 			case o.ended < p.stopped && o.result.Outcome == history.Refused:
 				refused[w] = true
 				codes[o.result.Code] = codes[o.result.Code] || o.sent.Mode == history.Plain
-			case o.began < p.stopped || o.sent.Collision != "":
+			case o.began < p.stopped || o.sent.Collision != "" || o.sent.Trial != "":
 				if o.result.Outcome == history.OK {
 					accepted[w] = true
 				}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"watershed.example/suite/contract"
 )
 
 // RunVersion is the version of run.json that this package reads.
@@ -144,6 +146,28 @@ func (r *Run) Topic(name string) *Topic {
 
 // Declares says whether the scenario exercises the requirement.
 func (r *Run) Declares(id string) bool { return slices.Contains(r.Exercises, id) }
+
+// episodesDeclare says whether one of the run's episodes exercises the requirement.
+func (r *Run) episodesDeclare(id string) bool {
+	return slices.ContainsFunc(r.Episodes, func(e Episode) bool { return slices.Contains(e.Exercises, id) })
+}
+
+// unknown returns the declared ids that the contract does not hold, each once.
+func (r *Run) unknown() []string {
+	var ids []string
+	note := func(declared []string) {
+		for _, id := range declared {
+			if _, known := contract.Get(id); !known && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	note(r.Exercises)
+	for _, e := range r.Episodes {
+		note(e.Exercises)
+	}
+	return ids
+}
 
 // Validate says whether the plan is whole: names that edges use exist, and ids
 // are there.

@@ -29,7 +29,9 @@ func (e *entry) describe() string {
 	if !e.CRCValid {
 		s.WriteString(" WRONG")
 	}
-	fmt.Fprintf(&s, ", %s", e.origin)
+	if e.origin != asIs {
+		fmt.Fprintf(&s, ", %s", e.origin)
+	}
 	if len(e.records) > 0 && e.records[0].tagged {
 		fmt.Fprintf(&s, ", written by %s", who(e.records[0].tag))
 	}
@@ -56,7 +58,7 @@ const context = 3
 func (j *judge) finding(s *side, a Anomaly, i int, offset int64, expected, got string) Finding {
 	f := Finding{
 		Anomaly: a, Cluster: s.Cluster, Node: s.Node, Topic: s.Topic, Partition: s.Partition,
-		Offset: offset, Expected: expected, Got: got, Evidence: j.ev.where(s.Dir),
+		Offset: offset, Expected: expected, Got: got, Evidence: j.ev.where(s.Dir), Episode: j.number, Mirror: j.mirror,
 	}
 	mid := i
 	if i >= 0 {
@@ -96,7 +98,7 @@ func (j *judge) told(p *part, a Anomaly, offset int64, expected, got string) Fin
 	}
 	return Finding{
 		Anomaly: a, Cluster: p.Destination, Topic: p.topic, Partition: p.index, Offset: offset,
-		Expected: expected, Got: got, Evidence: j.ev.where(HistoryFile),
+		Expected: expected, Got: got, Evidence: j.ev.where(HistoryFile), Episode: j.number, Mirror: j.mirror,
 	}
 }
 

@@ -25,6 +25,7 @@ type Anomaly string
 const (
 	AlteredBatch      Anomaly = "altered batch"      // differs from the source's at that offset
 	ForeignBatch      Anomaly = "foreign batch"      // lies where only the source's bytes may
+	UncutSuffix       Anomaly = "uncut suffix"       // what the cluster wrote itself, before it mirrored again
 	MissingBatch      Anomaly = "missing batch"      // the source has it, the destination does not
 	NegativeID        Anomaly = "negative id"        // producer id below -1
 	BrokenOrder       Anomaly = "broken order"       // offsets or epochs go back, or offsets jump
@@ -55,15 +56,25 @@ const (
 	StaleAbort        Anomaly = "stale abort"        // an aborted-list entry without such a transaction
 	MissingAbort      Anomaly = "missing abort"      //
 	WrongLSO          Anomaly = "wrong last stable offset"
-	LateBytes         Anomaly = "late bytes"    // of the source, after the barrier
-	ZombieAppend      Anomaly = "zombie append" // written after a transaction's end into another one
+	LateBytes         Anomaly = "late bytes"       // of the source, after the barrier
+	ZombieAppend      Anomaly = "zombie append"    // of a fenced producer, or after its transaction's end
+	AcceptedGap       Anomaly = "accepted gap"     // a sequence above the next one
+	DivergedLogs      Anomaly = "diverged logs"    // two logs differ where they are one history
+	DisturbedMirror   Anomaly = "disturbed mirror" // by what befell another one
+	AcceptedSource    Anomaly = "accepted source"  // a mirror that had to be refused
+	RefusedStop       Anomaly = "refused stop"
+	UntoldState       Anomaly = "untold state" // describe does not say what is going on, or why it does not go on
 	StuckStop         Anomaly = "stuck stop"
 	SplitWriter       Anomaly = "split writer" // a client found another cluster behind its address
 )
 
 // Finding is one place where a requirement is violated.
 type Finding struct {
-	Anomaly   Anomaly
+	Anomaly Anomaly
+	// Episode and Mirror say which stop it is about; 0 and empty in a run that
+	// tells no episodes, and for findings about the whole run.
+	Episode   int32
+	Mirror    string
 	Cluster   string
 	Node      int32
 	Topic     string
@@ -83,7 +94,11 @@ type Finding struct {
 
 // String tells the finding in one line.
 func (f Finding) String() string {
-	return fmt.Sprintf("%s: %s-%d on %s/%d offset %d: expected %s, got %s", f.Anomaly, f.Topic, f.Partition, f.Cluster, f.Node, f.Offset, f.Expected, f.Got)
+	s := fmt.Sprintf("%s: %s-%d on %s/%d offset %d: expected %s, got %s", f.Anomaly, f.Topic, f.Partition, f.Cluster, f.Node, f.Offset, f.Expected, f.Got)
+	if f.Episode > 0 {
+		s = fmt.Sprintf("episode %d (%s): %s", f.Episode, f.Mirror, s)
+	}
+	return s
 }
 
 // Verdict is the outcome of one requirement in one run.
@@ -122,7 +137,7 @@ func (r *ruling) saw(format string, args ...any) {
 func (r *ruling) verdict() Verdict {
 	v := Verdict{Requirement: r.id}
 	slices.SortStableFunc(r.findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Cluster, b.Cluster),
+		return cmp.Or(cmp.Compare(a.Episode, b.Episode), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Cluster, b.Cluster),
 			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Anomaly, b.Anomaly), cmp.Compare(a.Got, b.Got))
 	})
 	switch {

@@ -126,7 +126,7 @@ func newWorldWith(keep int, more func(*world, *[]spec, int32, string)) *world {
 		Clusters:  []Cluster{{Name: "A", ID: idA, Nodes: []int32{1}}, {Name: "B", ID: idB, Nodes: []int32{1}}},
 		Edges:     []Edge{{Mirror: "m", Source: "A", Destination: "B", Topics: []string{"t", "e"}, Stops: 1}},
 		Topics:    []Topic{{Name: "t", Partitions: 1}, {Name: "e", Partitions: 1, Empty: []int32{0}}},
-		Exercises: Checked(),
+		Exercises: unprobed(),
 		Faults:    []PlannedFault{{ID: "f1", Name: "hold-and-release", Link: "mirror:A->B", Phase: "before:fetchers-removed"}},
 		Floors:    Floors{Before: 5, During: 1, After: 5},
 	}}

@@ -32,6 +32,7 @@ const (
 	KindFaultStop         Kind = "fault-stop"         // Fault, with what it did in all
 	KindConnection        Kind = "connection"         // Connection: which cluster answered a client
 	KindNode              Kind = "node"               // Node: a broker started, stopped, was killed
+	KindLeaderEpochs      Kind = "leader-epochs"      // Epochs: which leader epochs a log's batches carry
 	KindProbe             Kind = "probe"              // Probe: a request whose answer alone is of interest
 	KindNote              Kind = "note"               // Note: free text for the person who reads this
 )
@@ -68,6 +69,7 @@ type Event struct {
 	Fault         *Fault         `json:"fault,omitempty"`
 	Connection    *Connection    `json:"connection,omitempty"`
 	Node          *Node          `json:"node,omitempty"`
+	Epochs        *Epochs        `json:"epochs,omitempty"`
 	Probe         *Probe         `json:"probe,omitempty"`
 	Note          string         `json:"note,omitempty"`
 }
@@ -109,7 +111,7 @@ var payloadOf = map[Kind]string{
 	KindListOffsets: "offsets", KindDescribeProducers: "producers",
 	KindMirrorRPCBegin: "mirrorRpc", KindMirrorRPC: "mirrorRpc", KindMirrorState: "mirror",
 	KindGate: "gate", KindFaultStart: "fault", KindFaultProof: "fault", KindFaultStop: "fault",
-	KindConnection: "connection", KindNode: "node", KindProbe: "probe", KindNote: "note",
+	KindConnection: "connection", KindNode: "node", KindLeaderEpochs: "epochs", KindProbe: "probe", KindNote: "note",
 }
 
 func (e *Event) payloads() map[string]bool {
@@ -120,7 +122,7 @@ func (e *Event) payloads() map[string]bool {
 		"offsets": e.Offsets != nil, "producers": e.Producers != nil,
 		"mirrorRpc": e.MirrorRPC != nil, "mirror": e.Mirror != nil, "gate": e.Gate != nil,
 		"fault": e.Fault != nil, "connection": e.Connection != nil, "node": e.Node != nil,
-		"probe": e.Probe != nil, "note": e.Note != "",
+		"epochs": e.Epochs != nil, "probe": e.Probe != nil, "note": e.Note != "",
 	}
 }
 
@@ -149,13 +151,15 @@ func (e *Event) validatePayload() error {
 		}
 		return oneOf("served", e.Fetch.Served, AtOnce, LongPoll)
 	case e.Producers != nil:
-		return oneOf("when", e.Producers.When, WhenMirroring, WhenAfterStop)
+		return oneOf("when", e.Producers.When, WhenMirroring, WhenAfterStop, WhenAfterRestart)
 	case e.MirrorRPC != nil:
 		return validResult(e.MirrorRPC.Result, e.Kind == KindMirrorRPC)
 	case e.Gate != nil:
 		return oneOf("what", e.Gate.What, GateArrived, GateHeld, GateReleased, GateCrashed)
 	case e.Fault != nil && e.Fault.ID == "":
 		return fmt.Errorf("fault without id")
+	case e.Epochs != nil:
+		return e.Epochs.validate()
 	case e.Probe != nil:
 		return e.Probe.validate()
 	case e.Node != nil:

@@ -82,6 +82,8 @@ type Produce struct {
 	Count int32 `json:"count"`
 	// Collision is set for a forged batch.
 	Collision Collision `json:"collision,omitempty"`
+	// Trial is set for a write that tries local producer state on purpose.
+	Trial Trial `json:"trial,omitempty"`
 	// ProducerID, Epoch and BaseSequence are what was sent, where the writer
 	// knows it (the raw producer does, franz-go's client does not); else nil.
 	Batch *BatchID `json:"batch,omitempty"`
@@ -103,6 +105,9 @@ func (p *Produce) validate(ack bool) error {
 		return err
 	}
 	if err := oneOf("collision", p.Collision, "", SameHeader, LowerEpoch, HigherEpoch, SequenceGap); err != nil {
+		return err
+	}
+	if err := p.Trial.validate(); err != nil {
 		return err
 	}
 	if p.Count < 1 {
@@ -244,6 +249,9 @@ type Offsets struct {
 	// LogEndOffset is -1 where it is not known.
 	LogEndOffset int64 `json:"logEndOffset,string"`
 	Atomic       bool  `json:"atomic,omitempty"`
+	// LeaderEpoch is the partition's current leader epoch, asked for after the
+	// offsets; nil where it is not known.
+	LeaderEpoch *int32 `json:"leaderEpoch,omitempty"`
 }
 
 // When says at which time producers were described.
@@ -251,8 +259,9 @@ type When string
 
 // The times at which producers are described.
 const (
-	WhenMirroring When = "mirroring"  // asked before the stop was requested
-	WhenAfterStop When = "after-stop" // asked after STOPPED was seen
+	WhenMirroring    When = "mirroring"     // asked before the stop was requested
+	WhenAfterStop    When = "after-stop"    // asked after STOPPED was seen
+	WhenAfterRestart When = "after-restart" // asked after that, when a broker had come back
 )
 
 // Producers is the answer of DescribeProducers for one partition.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,12 +31,21 @@ type Raw struct {
 
 // NewRaw makes a raw client and looks up who leads what.
 func NewRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string) (*Raw, error) {
+	return newRaw(ctx, rec, cluster, name, rawVersions())
+}
+
+// rawVersions are the latest versions of requests that raw clients send.
+func rawVersions() *kversion.Versions {
 	// The versions that name topics rather than give their ids are enough here.
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.Produce), 12)
 	versions.SetMaxKeyVersion(int16(kmsg.Fetch), 12)
 	// Later versions are for brokers, on behalf of clients.
 	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
+	return versions
+}
+
+func newRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string, versions *kversion.Versions) (*Raw, error) {
 	cl, err := kgo.NewClient(append(clientOpts(cluster, name), kgo.MaxVersions(versions), kgo.RequestRetries(0))...)
 	if err != nil {
 		return nil, fmt.Errorf("make raw client %s for cluster %s: %w", name, cluster.Name, err)
@@ -126,6 +136,7 @@ type Write struct {
 	Batch     Batch
 	Mode      history.Mode
 	Collision history.Collision
+	Trial     history.Trial
 	// TransactionalID goes with transactional batches.
 	TransactionalID string
 }
@@ -136,7 +147,7 @@ func (r *Raw) Produce(ctx context.Context, w Write) (int64, *history.Result) {
 	id := w.Batch.ID
 	sent := history.Produce{
 		Writer: r.name, Cluster: r.cluster.Name, Topic: w.Partition.Topic, Partition: w.Partition.Index,
-		Mode: w.Mode, Tag: w.Batch.First, Count: w.Batch.Count, Collision: w.Collision,
+		Mode: w.Mode, Tag: w.Batch.First, Count: w.Batch.Count, Collision: w.Collision, Trial: w.Trial,
 		Batch: &id, Offset: -1,
 	}
 	op := r.rec.Op()
@@ -180,8 +191,12 @@ func (r *Raw) produce(ctx context.Context, w Write) (int64, *history.Result) {
 // InitProducerID asks for a producer id; an empty transactionalID asks for one
 // that is not transactional.
 func (r *Raw) InitProducerID(ctx context.Context, transactionalID string) (int64, int16, error) {
+	return r.initProducerID(ctx, transactionalID, txnTimeout)
+}
+
+func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeout time.Duration) (int64, int16, error) {
 	req := kmsg.NewPtrInitProducerIDRequest()
-	req.TransactionTimeoutMillis = int32(txnTimeout.Milliseconds())
+	req.TransactionTimeoutMillis = int32(timeout.Milliseconds())
 	req.ProducerID, req.ProducerEpoch = -1, -1
 	if transactionalID != "" {
 		req.TransactionalID = &transactionalID
@@ -191,8 +206,8 @@ func (r *Raw) InitProducerID(ctx context.Context, transactionalID string) (int64
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
-		if err != nil && kerr.IsRetriable(err) && !ended(ctx) {
-			continue // the coordinator loads or is busy; asking again is harmless
+		if busy(ctx, err) {
+			continue // the coordinator loads or ends a transaction; asking again is harmless
 		}
 		e := history.InitPID{
 			Writer: r.name, Cluster: r.cluster.Name, TransactionalID: transactionalID,

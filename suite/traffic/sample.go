@@ -108,7 +108,8 @@ func (r *Raw) HeadersFrom(ctx context.Context, p Partition, offset int64) ([]Hea
 }
 
 // Offsets samples a partition's ends with ListOffsets: the last stable offset
-// first, then the high watermark, then the log start.
+// first, then the high watermark, then the log start. The leader epoch is that
+// of metadata.
 func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error) {
 	s := history.Offsets{Cluster: r.cluster.Name, Topic: p.Topic, Partition: p.Index, LogEndOffset: -1}
 	for _, q := range []struct {
@@ -141,6 +142,21 @@ func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error)
 		}
 		if !found {
 			return s, fmt.Errorf("raw client %s: list offsets of %s: the answer holds no partition", r.name, p)
+		}
+	}
+	// Asked for last: a leader epoch is raised before anything is appended in it.
+	meta, err := r.metadata(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, t := range meta.Topics {
+		if t.Topic == nil || *t.Topic != p.Topic {
+			continue
+		}
+		for _, got := range t.Partitions {
+			if epoch := got.LeaderEpoch; got.Partition == p.Index && epoch >= 0 {
+				s.LeaderEpoch = &epoch
+			}
 		}
 	}
 	r.rec.Add(history.Event{Kind: history.KindListOffsets, Offsets: &s})

@@ -40,8 +40,17 @@ type Control struct {
 
 	// MirrorPIDReset (MirrorPidResetRecord): ValueVersion is its Version field.
 	SourceClusterID string
-	TaggedFields    int // unknown tagged fields, tolerated
-	ValueRest       int // bytes after the record, tolerated
+	// Prefixed says that a version stands before the Version field too, as in
+	// records that Kafka writes with a version prefix.
+	Prefixed  bool
+	Tagged    []TaggedField // which the schema does not know; tolerated
+	ValueRest int           // bytes after the record, tolerated
+}
+
+// TaggedField is a tagged field of a flexible record, as it lies there.
+type TaggedField struct {
+	Tag  uint64
+	Data []byte
 }
 
 // Control decodes the first record of a control batch, by which the whole
@@ -69,15 +78,42 @@ func (b *Batch) Control() (Control, error) {
 	case Abort, Commit:
 		c.ValueVersion, c.CoordinatorEpoch = value.int16(), value.int32()
 	case MirrorPIDReset:
-		c.ValueVersion = value.int16()
-		c.SourceClusterID = value.compactString()
-		c.TaggedFields = value.taggedFields()
+		value = c.reset(records[0].Value)
 	}
 	if value.err != nil {
 		return c, fmt.Errorf("batch at offset %d: value of %s, %d bytes: %w", b.BaseOffset, c.Type, len(records[0].Value), value.err)
 	}
 	c.ValueRest = len(value.data)
 	return c, nil
+}
+
+// reset decodes a MirrorPidResetRecord and returns what is left of the value.
+// The page of KIP-1279 shows the schema and not how it is written: its public
+// build writes the Version field alone, other control records of Kafka have the
+// same number once more before it. An id is never empty, so the two differ.
+func (c *Control) reset(data []byte) parser {
+	plain := *c
+	value := plain.resetBody(parser{data: data})
+	if value.err != nil || plain.SourceClusterID == "" {
+		prefixed := *c
+		p := parser{data: data}
+		p.int16()
+		p = prefixed.resetBody(p)
+		if p.err == nil && prefixed.SourceClusterID != "" {
+			prefixed.Prefixed = true
+			*c = prefixed
+			return p
+		}
+	}
+	*c = plain
+	return value
+}
+
+func (c *Control) resetBody(p parser) parser {
+	c.ValueVersion = p.int16()
+	c.SourceClusterID = p.compactString()
+	c.Tagged = p.taggedFields()
+	return p
 }
 
 // IsBarrier says whether the batch is a MIRROR_PID_RESET batch: a control
@@ -108,18 +144,20 @@ func (p *parser) compactString() string {
 	return s
 }
 
-func (p *parser) taggedFields() int {
+func (p *parser) taggedFields() []TaggedField {
 	n := p.uvarint()
+	var all []TaggedField
 	for i := uint64(0); i < n && p.err == nil; i++ {
-		p.uvarint() // tag
+		f := TaggedField{Tag: p.uvarint()}
 		size := p.uvarint()
 		if p.err == nil && size > uint64(len(p.data)) {
 			p.err = errLength
 		}
-		p.take(int64(size))
+		f.Data = p.take(int64(size))
+		all = append(all, f)
 	}
 	if p.err != nil {
-		return 0
+		return nil
 	}
-	return int(n)
+	return all
 }

@@ -196,17 +196,49 @@ func TestEveryCodecDecompresses(t *testing.T) {
 	require.ErrorContains(t, err, "unknown compression")
 }
 
-func TestUnknownTaggedAndTrailingDataIsTolerated(t *testing.T) {
-	value := func(s string) Control {
-		data, err := hex.DecodeString(s)
-		require.NoError(t, err)
-		p := parser{data: data}
-		c := Control{ValueVersion: p.int16(), SourceClusterID: p.compactString(), TaggedFields: p.taggedFields()}
-		require.NoError(t, p.err)
-		c.ValueRest = len(p.data)
-		return c
+// barrierOf is the golden barrier with another value.
+func barrierOf(t *testing.T, value string) Batch {
+	t.Helper()
+	data, err := hex.DecodeString(value)
+	require.NoError(t, err)
+	require.Less(t, len(data), 30)
+	record := append([]byte{0, 0, 0, 8, 0, 0, 0, 7, byte(2 * len(data))}, data...)
+	record = append(record, 0)
+	return Batch{
+		Raw: append(make([]byte, headerLen), append([]byte{byte(2 * len(record))}, record...)...), Attributes: 0x20,
+		Count: 1, ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1,
 	}
-	require.Equal(t, Control{SourceClusterID: "ab", TaggedFields: 1, ValueRest: 2}, value("0000"+"036162"+"01"+"0502ffff"+"1234"))
+}
+
+func TestBarriersAreReadInEveryEncoding(t *testing.T) {
+	for name, tc := range map[string]struct {
+		value string
+		want  Control
+	}{
+		"plain":               {"0000" + "036162" + "00", Control{SourceClusterID: "ab"}},
+		"version prefix":      {"0000" + "0000" + "036162" + "00", Control{SourceClusterID: "ab", Prefixed: true}},
+		"later version":       {"0001" + "036162" + "00", Control{ValueVersion: 1, SourceClusterID: "ab"}},
+		"tagged and trailing": {"0000" + "036162" + "02" + "0502ffff" + "0700" + "1234", Control{SourceClusterID: "ab", Tagged: []TaggedField{{5, []byte{255, 255}}, {7, []byte{}}}, ValueRest: 2}},
+		"prefix and tagged":   {"0000" + "0000" + "036162" + "01" + "050101" + "12", Control{SourceClusterID: "ab", Prefixed: true, Tagged: []TaggedField{{5, []byte{1}}}, ValueRest: 1}},
+		"empty id":            {"0000" + "01" + "00", Control{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := barrierOf(t, tc.value)
+			c, err := b.Control()
+			require.NoError(t, err)
+			tc.want.Type = MirrorPIDReset
+			require.Equal(t, tc.want, c)
+			require.True(t, b.IsBarrier())
+		})
+	}
+	for name, value := range map[string]string{
+		"null id": "0000" + "00" + "00", "no tagged section": "0000" + "036162", "torn tagged field": "0000" + "036162" + "01" + "0509ff", "empty": "",
+	} {
+		b := barrierOf(t, value)
+		_, err := b.Control()
+		require.Error(t, err, name)
+		require.True(t, b.IsBarrier(), name)
+	}
 }
 
 func FuzzSegment(f *testing.F) {

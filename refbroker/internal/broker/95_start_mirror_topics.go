@@ -35,7 +35,7 @@ func startMirrorTopics(e *env.Env) wire.API {
 			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("topic patterns are not served; name the topics: %w", kerr.InvalidRequest))
 			return resp, nil
 		}
-		s := starter{e: e, mirror: m}
+		s := starter{e: e, mirror: m, discard: r.Discard}
 		for i, err := range s.start(ctx, r.Topics) {
 			res := mirrorrpc.TopicResult{Name: r.Topics[i].TopicName}
 			res.ErrorCode, res.ErrorMessage = mirrorError(err)
@@ -49,8 +49,9 @@ func startMirrorTopics(e *env.Env) wire.API {
 }
 
 type starter struct {
-	e      *env.Env
-	mirror *quorum.Mirror
+	e       *env.Env
+	mirror  *quorum.Mirror
+	discard bool
 }
 
 // start starts topics and returns an error for each, nil where it went well.
@@ -96,7 +97,7 @@ func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []er
 }
 
 func (s *starter) record(topics ...string) quorum.SetMirrorTopics {
-	return quorum.SetMirrorTopics{Mirror: s.mirror.Name, Topics: topics, Desired: quorum.Mirroring}
+	return quorum.SetMirrorTopics{Mirror: s.mirror.Name, Topics: topics, Desired: quorum.Mirroring, Discard: s.discard}
 }
 
 // ask asks the source for topics.

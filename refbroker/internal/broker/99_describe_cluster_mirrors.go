@@ -5,16 +5,19 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
 	"watershed.example/refbroker/internal/wire"
 )
 
 // DescribeClusterMirrors (key 99), version 0. Offsets are those of the leader:
 // of partitions that another node leads this one knows the quorum's word only.
-// Last mirror epoch lookups are answered from the quorum. STOPPED is said of a
+// Lookups are for mirrors of this cluster's topics. STOPPED is said of a
 // partition of this node's only once its log takes writes (RO-4): the quorum's
 // record comes a moment earlier.
 func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
@@ -22,7 +25,7 @@ func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
 		resp := &mirrorrpc.DescribeClusterMirrorsResponse{}
 		img := e.Quorum.Image()
 		names := r.MirrorNames
-		if len(names) == 0 {
+		if len(names) == 0 && len(r.LastMirrorEpochLookups) == 0 { // a lookup alone describes nothing
 			names = slices.Sorted(maps.Keys(img.Mirrors))
 		}
 		for _, name := range names {
@@ -37,7 +40,7 @@ func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
 		}
 		if r.ClusterID != nil {
 			for _, l := range r.LastMirrorEpochLookups {
-				resp.LookupResults = append(resp.LookupResults, lookUpEpochs(img, *r.ClusterID, l))
+				resp.LookupResults = append(resp.LookupResults, lookUp(e, img, *r.ClusterID, l))
 			}
 		}
 		return resp, nil
@@ -62,6 +65,15 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 	}
 	if p.Mirror.Aligned {
 		d.AlignedAt = p.Mirror.AlignedAt
+	}
+	if c := p.Mirror.AlignCut; c != nil {
+		d.AlignmentCut = mirrorrpc.CutReport{From: c.From, To: c.To, Records: c.Records}
+	}
+	if c := p.Mirror.StopCut; c != nil {
+		d.StopCut = mirrorrpc.CutReport{From: c.From, To: c.To, Records: c.Records}
+	}
+	if p.Mirror.State != quorum.Stopped {
+		d.UpstreamClusterIDs = p.Mirror.Upstream
 	}
 	problem := p.Mirror.Error
 	var stopEpoch int32
@@ -101,19 +113,51 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 	return d
 }
 
-// lookUpEpochs answers the failback lookup: for partitions that were mirrored
-// from the requester's cluster, the latest epoch that came from there.
-func lookUpEpochs(img *quorum.Image, requester string, l mirrorrpc.EpochLookup) mirrorrpc.LookupResult {
+// lookUp answers a mirror that aligns its log with one of this cluster's
+// (failback, and every other mirror start): the barriers of the log, and for
+// partitions that were mirrored from the requester's cluster the latest epoch
+// that came from there.
+func lookUp(e *env.Env, img *quorum.Image, requester string, l mirrorrpc.EpochLookup) mirrorrpc.LookupResult {
 	res := mirrorrpc.LookupResult{TopicID: l.TopicID}
 	t, err := img.TopicByID(l.TopicID)
 	for _, index := range l.Partitions {
-		r := mirrorrpc.EpochResult{PartitionIndex: index, LastMirrorEpoch: -1}
-		if err == nil && index >= 0 && int(index) < len(t.Partitions) {
-			if link, ok := img.Mirrors[t.Mirror]; ok && link.SourceClusterID == requester {
-				r.LastMirrorEpoch = t.Partitions[index].Mirror.LastMirroredEpoch
-			}
+		r := mirrorrpc.NewEpochResult()
+		r.PartitionIndex = index
+		switch {
+		case err != nil:
+			r.ErrorCode = kerr.UnknownTopicID.Code
+		case index < 0 || int(index) >= len(t.Partitions):
+			r.ErrorCode = kerr.UnknownTopicOrPartition.Code
+		default:
+			lookUpPartition(e, img, requester, t, &r)
 		}
 		res.Partitions = append(res.Partitions, r)
 	}
 	return res
+}
+
+func lookUpPartition(e *env.Env, img *quorum.Image, requester string, t *quorum.Topic, r *mirrorrpc.EpochResult) {
+	m := t.Partitions[r.PartitionIndex].Mirror
+	if link, ok := img.Mirrors[t.Mirror]; ok && link.SourceClusterID == requester {
+		r.LastMirrorEpoch = m.LastMirroredEpoch
+	}
+	r.HistoryClusterIDs = m.History
+	if m.State != quorum.Stopped {
+		r.UpstreamClusterIDs = m.Upstream
+	}
+	var lineage replica.Lineage
+	part, err := e.Replicas.Partition(t.Name, r.PartitionIndex)
+	if err == nil {
+		lineage, err = part.Lineage()
+	}
+	if err != nil {
+		r.ErrorCode, _ = errorOf(err)
+		return
+	}
+	r.LeaderEpoch, r.LogStartOffset = lineage.LeaderEpoch, lineage.LogStart
+	for _, b := range lineage.Barriers {
+		r.Barriers = append(r.Barriers, mirrorrpc.Barrier{
+			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, WriterClusterID: b.Writer,
+		})
+	}
 }

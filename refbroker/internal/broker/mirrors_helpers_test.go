@@ -132,9 +132,14 @@ func (n *mirrorNode) mirrorFrom(a *mirrorNode) mirrorrpc.Client {
 
 func awaitMirror(t *testing.T, c mirrorrpc.Client, state string) mirrorrpc.DescribedPartition {
 	t.Helper()
+	return awaitNamed(t, c, "m", state)
+}
+
+func awaitNamed(t *testing.T, c mirrorrpc.Client, mirror, state string) mirrorrpc.DescribedPartition {
+	t.Helper()
 	var p mirrorrpc.DescribedPartition
 	require.Eventually(t, func() bool {
-		mirrors, err := c.Describe(t.Context(), "m")
+		mirrors, err := c.Describe(t.Context(), mirror)
 		require.NoError(t, err)
 		p = mirrors[0].Topics[0].Partitions[0]
 		return p.StateValue == state

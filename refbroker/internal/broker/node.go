@@ -171,7 +171,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 		return err
 	}
 	n.replicas, err = replica.NewManager(replica.Config{
-		Host: cfg.Host, NodeID: cfg.NodeID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
+		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
 		Lag: cfg.ReplicaLag,
 	})
 	if err != nil {

@@ -114,6 +114,41 @@ func TestCompressedRecordsHeadersAndWrappingSequences(t *testing.T) {
 	require.Contains(t, got.String(), "| offset: 9 LogAppendTime: 5000 keySize: 1 valueSize: 2 sequence: 0 headerKeys: [a,b] key: k payload: v2\n")
 }
 
+// BAR-7: the barriers of our own broker, and those of a later version with
+// fields that are not known yet (BAR-2).
+func TestBarriersAreNamedWithTheirFields(t *testing.T) {
+	own := psm.Barrier{BaseOffset: 3, LeaderEpoch: 5, Timestamp: 1753000000000, SourceClusterID: "AbCdEfGhIjKlMnOpQrStUv"}.Append(nil)
+	require.Equal(t, `Log starting offset: 3
+baseOffset: 3 lastOffset: 3 count: 1 baseSequence: -1 lastSequence: -1 producerId: -1 producerEpoch: -1 partitionLeaderEpoch: 5 `+
+		`isTransactional: false isControl: true deleteHorizonMs: OptionalLong.empty position: 0 CreateTime: 1753000000000 size: 98 magic: 2 `+
+		`compresscodec: none crc: 3166441420 isvalid: true
+| offset: 3 CreateTime: 1753000000000 keySize: 4 valueSize: 26 sequence: -1 headerKeys: [] MirrorPidReset {"version":0,"sourceClusterId":"AbCdEfGhIjKlMnOpQrStUv"}
+`, printed(t, own, 3))
+
+	withTags := controlBatch([]byte{0, 0, 0, 7}, []byte("\x00\x00\x03\xff\"\x01\x00\x01z"))
+	require.Contains(t, printed(t, withTags, 0), ` MirrorPidReset {"version":0,"sourceClusterId":"\ufffd\""}`)
+	short := controlBatch([]byte{0, 0, 0, 7}, []byte{0, 0, 9})
+	var got bytes.Buffer
+	require.ErrorContains(t, Log(&got, bytes.NewReader(short), 0, Options{Data: true}), "MIRROR_PID_RESET")
+	other := controlBatch([]byte{0, 0, 0, 8}, nil)
+	require.Contains(t, printed(t, other, 0), " controlType: UNKNOWN(8)\n")
+}
+
+func printed(t *testing.T, segment []byte, start int64) string {
+	t.Helper()
+	var got bytes.Buffer
+	require.NoError(t, Log(&got, bytes.NewReader(segment), start, Options{Data: true}))
+	return got.String()
+}
+
+func controlBatch(key, value []byte) []byte {
+	r := kmsg.Record{Key: key, Value: value}
+	r.Length = int32(len(r.AppendTo(nil)) - 1)
+	b := kmsg.RecordBatch{Magic: 2, Attributes: 0x20, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1, Records: r.AppendTo(nil)}
+	b.Length = int32(len(b.AppendTo(nil)) - lengthEnd)
+	return b.AppendTo(nil)
+}
+
 func TestSnapshotAndTransactionIndex(t *testing.T) {
 	fs := afero.NewBasePathFs(afero.NewOsFs(), segments+"/B")
 	var got bytes.Buffer

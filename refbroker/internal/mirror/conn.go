@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/host"
 )
 
@@ -35,6 +36,7 @@ var ErrOtherCluster = errors.New("the source is another cluster")
 type conn struct {
 	net.Conn
 	versions    map[int16]int16 // the broker's highest, by API key
+	mirrors     bool            // it offers mirroring, and so knows barrier lists
 	correlation int32
 	format      *kmsg.RequestFormatter
 }
@@ -85,6 +87,10 @@ func (c *conn) greet(ctx context.Context, clusterID string, topics []string) (*k
 	for _, k := range resp.ApiKeys {
 		c.versions[k.ApiKey] = k.MaxVersion
 	}
+	// The key alone says nothing: Apache Kafka uses some of KIP-1279's otherwise.
+	for _, f := range resp.FinalizedFeatures {
+		c.mirrors = c.mirrors || f.Name == mirrorrpc.Feature && f.MaxVersionLevel >= 1
+	}
 	meta, err := c.metadata(ctx, topics)
 	if err != nil {
 		return nil, err
@@ -131,6 +137,7 @@ func ask[R kmsg.Response](ctx context.Context, c *conn, req kmsg.Request) (R, er
 	if !ok {
 		return none, fmt.Errorf("%s: response kind %T", kmsg.NameForKey(req.Key()), req.ResponseKind())
 	}
+	resp.SetVersion(req.GetVersion())
 	if resp.IsFlexible() { // response header v1
 		b := kbin.Reader{Src: raw}
 		for n := b.Uvarint(); n > 0 && b.Ok(); n-- {

@@ -35,6 +35,9 @@ type driver struct {
 	stopping *stopping
 	// fenceTo is the source's leader epoch that EPOCH_FENCING is about.
 	fenceTo int32
+	// asked is the generation of what the source told when it was last asked, 0
+	// when it is to be asked anew.
+	asked uint64
 
 	mu sync.Mutex
 	// working is the state that is being worked on; endWork ends that.
@@ -183,15 +186,21 @@ func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error 
 	if err := inEpoch(ctx, part, c.Epoch); err != nil {
 		return err
 	}
-	if err := part.Cut(c.At, c.Epoch); err != nil {
+	var err error
+	if c.Anew {
+		err = part.CutAnew(c.At, c.Epoch, replicaBarriers(c.Below))
+	} else {
+		err = part.Cut(c.At, c.Epoch)
+	}
+	if err != nil {
 		return fmt.Errorf("cut to %d, where the logs part: %w", c.At, err)
 	}
-	d.log.Info("log aligned with the source's", "at", c.At)
+	d.log.Info("log aligned with the source's", "at", c.At, "anew", c.Anew)
 	to := v.part.Mirror.State
 	if to == quorum.LogTruncation {
 		to = quorum.Mirroring
 	}
-	_, err := d.m.quorum.Apply(ctx, quorum.SetMirrorState{
+	_, err = d.m.quorum.Apply(ctx, quorum.SetMirrorState{
 		Topic: d.key.topic, Partition: d.key.index,
 		LeaderEpoch: v.part.LeaderEpoch, From: v.part.Mirror.State, To: to, Cut: true,
 	})
@@ -199,6 +208,14 @@ func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error 
 		return fmt.Errorf("record that the log was cut to %d: %w", c.At, err)
 	}
 	return nil
+}
+
+func replicaBarriers(list []quorum.Barrier) []replica.Barrier {
+	var all []replica.Barrier
+	for _, b := range list {
+		all = append(all, replica.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer})
+	}
+	return all
 }
 
 // moveTo records the next state.

@@ -44,7 +44,9 @@ type fakePartition struct {
 	refuse   error // of AppendBarrier
 	unpaid   error // of SettleDebts
 	behind   bool  // the mirror's start has not reached the log yet
-	looked   bool  // ReadOnly was asked
+	start    int64 // of an empty log
+	expected []replica.Barrier
+	looked   bool // ReadOnly was asked
 }
 
 func newFakePartition(t *testing.T, q *quorum.Node) *fakePartition {
@@ -105,7 +107,7 @@ func (p *fakePartition) ReadOnly() bool {
 
 func (p *fakePartition) endLocked() int64 {
 	if len(p.log) == 0 {
-		return 0
+		return p.start
 	}
 	return header(p.log[len(p.log)-1]).LastOffset + 1
 }
@@ -114,7 +116,10 @@ func (p *fakePartition) Offsets() replica.Offsets {
 	_, epoch := p.Leader()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := replica.Offsets{LogEnd: p.endLocked(), LeaderEpoch: epoch, LogEpoch: -1}
+	o := replica.Offsets{LogEnd: p.endLocked(), LeaderEpoch: epoch, LogEpoch: -1, LogStart: p.start}
+	if len(p.log) > 0 {
+		o.LogStart = header(p.log[0]).BaseOffset
+	}
 	o.HighWatermark, o.LastStable = o.LogEnd, o.LogEnd
 	if p.lso >= 0 {
 		o.LastStable = min(p.lso, o.LogEnd)
@@ -197,6 +202,31 @@ func (p *fakePartition) Cut(offset int64, epoch int32) error {
 	return nil
 }
 
+func (p *fakePartition) CutAnew(start int64, _ int32, _ []replica.Barrier) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log, p.start = nil, start
+	return nil
+}
+
+func (p *fakePartition) CountRecords(offset int64) (n int64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, raw := range p.log {
+		if b := header(raw); b.LastOffset >= offset && !b.IsControl() {
+			n += int64(b.Count)
+		}
+	}
+	return n, nil
+}
+
+func (p *fakePartition) NoteBarriers(source []replica.Barrier) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = slices.Concat(p.expected, source)
+	return nil
+}
+
 func (p *fakePartition) AppendBarrier(stop psm.Stop) (int64, error) {
 	_, epoch := p.Leader()
 	p.mu.Lock()
@@ -230,7 +260,13 @@ func (p *fakePartition) barriersLocked() []replica.Barrier {
 	var all []replica.Barrier
 	for _, raw := range p.log {
 		if b, err := psm.DecodeBatch(raw); err == nil && b.IsBarrier() {
-			all = append(all, replica.Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, SourceClusterID: b.Control.SourceClusterID})
+			e := replica.Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID, Writer: ownID}
+			for _, x := range p.expected {
+				if sameBatch(x, e) {
+					e.Writer = x.Writer
+				}
+			}
+			all = append(all, e)
 		}
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/psm"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/replica"
 )
@@ -42,6 +43,8 @@ type outcome struct {
 	diverged bool
 	epoch    int32
 	end      int64
+	// unlisted: there is a barrier of which the source has not told who wrote it.
+	unlisted bool
 }
 
 // registration is one partition that a fetcher fetches, in one session.
@@ -53,6 +56,7 @@ type registration struct {
 	part    replica.API
 	session uint64
 	epoch   int32 // the source's leader epoch, -1 for unknown
+	lineage *lineage
 	// seen is told the source's high watermark, or why there is none.
 	seen func(highWatermark int64, err error)
 	out  chan outcome // holds one
@@ -306,6 +310,10 @@ func (f *fetcher) take(r *registration, p *kmsg.FetchResponseTopicPartition) {
 	}
 	raw, err := wholeBatches(p.RecordBatches)
 	if err == nil && len(raw) > 0 {
+		if r.unlisted(raw) {
+			r.yield(outcome{unlisted: true})
+			return
+		}
 		_, err = r.part.AppendMirrored(r.session, raw)
 	}
 	if errors.Is(err, replica.ErrSessionEnded) {
@@ -317,6 +325,30 @@ func (f *fetcher) take(r *registration, p *kmsg.FetchResponseTopicPartition) {
 	if err != nil {
 		r.yield(outcome{err: fmt.Errorf("append mirrored batches to %s-%d: %w", r.topic, r.index, err)})
 	}
+}
+
+// unlisted says whether raw holds a barrier that is not in the source's list as
+// this session knows it: it came after that was asked for.
+func (r *registration) unlisted(raw []byte) bool {
+	if r.lineage == nil {
+		return false
+	}
+	for len(raw) > 0 {
+		b, err := psm.DecodeHeader(raw)
+		if err != nil || b.Size > len(raw) {
+			return false // for the log to refuse
+		}
+		if b.IsControl() {
+			b, err = psm.DecodeBatch(raw)
+			if err == nil && b.IsBarrier() && !r.lineage.lists(replica.Barrier{
+				Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID,
+			}) {
+				return true
+			}
+		}
+		raw = raw[b.Size:]
+	}
+	return false
 }
 
 // errTornBatch is a response that does not hold one whole batch.

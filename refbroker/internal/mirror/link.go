@@ -22,13 +22,17 @@ type sourceLeader struct {
 	node  int32
 	addr  string
 	epoch int32 // -1: the source doesn't say
+	// lineage is what the leader told of its log in that epoch; nil when the
+	// source knows no barrier lists, as plain Kafka.
+	lineage *lineage
 }
 
 // link is one mirror's way to its source: what is known of the source's
 // leaders, and a fetcher for each of its brokers.
 type link struct {
-	mirror *quorum.Mirror
-	host   host.Host
+	cluster string // this one
+	mirror  *quorum.Mirror
+	host    host.Host
 	// topics lists the topics of the mirror, to ask for together.
 	topics     func() []string
 	newFetcher func(addr string) *fetcher
@@ -38,6 +42,7 @@ type link struct {
 
 	mu         sync.Mutex
 	generation uint64
+	asking     bool // the next generation's answers may be on their way
 	known      map[string]knownTopic
 	addrs      map[int32]string
 	fetchers   map[string]*fetcher
@@ -47,13 +52,25 @@ type knownTopic struct {
 	id      [16]byte
 	err     error
 	leaders map[int32]sourceLeader
+	// failed are the partitions whose leader did not tell of its log.
+	failed map[int32]error
 }
 
-func newLink(m *quorum.Mirror, h host.Host, topics func() []string, newFetcher func(string) *fetcher) *link {
+func newLink(cluster string, m *quorum.Mirror, h host.Host, topics func() []string, newFetcher func(string) *fetcher) *link {
 	return &link{
-		mirror: m, host: h, topics: topics, newFetcher: newFetcher,
+		cluster: cluster, mirror: m, host: h, topics: topics, newFetcher: newFetcher,
 		refresh: lock.New(), known: map[string]knownTopic{}, fetchers: map[string]*fetcher{},
 	}
+}
+
+// fresh is the generation that is as old as an answer of before now can be.
+func (l *link) fresh() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asking {
+		return l.generation + 1
+	}
+	return l.generation
 }
 
 // leader finds a partition's leader on the source, and its generation. What is
@@ -66,10 +83,16 @@ func (l *link) leader(ctx context.Context, topic string, id [16]byte, index int3
 	l.mu.Lock()
 	generation := l.generation
 	known := l.known[topic]
+	_, ok := known.leaders[index]
+	again := !ok || generation <= stale // what the source could not say then it may know by now
+	l.asking = again
 	l.mu.Unlock()
-	// What the source could not say then it may know by now.
-	if _, ok := known.leaders[index]; !ok || generation <= stale {
-		if err := l.ask(ctx, topic); err != nil {
+	if again {
+		err := l.ask(ctx, topic)
+		l.mu.Lock()
+		l.asking = false
+		l.mu.Unlock()
+		if err != nil {
 			return sourceLeader{}, stale, err
 		}
 		l.mu.Lock()
@@ -83,6 +106,9 @@ func (l *link) leader(ctx context.Context, topic string, id [16]byte, index int3
 		return sourceLeader{}, generation, fmt.Errorf("topic %q has id %x on the source and %x here: %w", topic, known.id, id, kerr.InconsistentTopicID)
 	}
 	leader, ok := known.leaders[index]
+	if err := known.failed[index]; err != nil {
+		return sourceLeader{}, generation, fmt.Errorf("barriers of partition %s-%d on the source: %w", topic, index, err)
+	}
 	if !ok {
 		return sourceLeader{}, generation, fmt.Errorf("partition %s-%d has no leader on the source: %w", topic, index, kerr.LeaderNotAvailable)
 	}
@@ -115,23 +141,27 @@ func (l *link) ask(ctx context.Context, topic string) error {
 	for _, b := range meta.Brokers {
 		brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.generation++
-	l.addrs = brokers
-	l.known = map[string]knownTopic{}
+	known := map[string]knownTopic{}
 	for _, t := range meta.Topics {
 		if t.Topic == nil {
 			continue
 		}
-		k := knownTopic{id: t.TopicID, err: kerr.ErrorForCode(t.ErrorCode), leaders: map[int32]sourceLeader{}}
+		k := knownTopic{
+			id: t.TopicID, err: kerr.ErrorForCode(t.ErrorCode),
+			leaders: map[int32]sourceLeader{}, failed: map[int32]error{},
+		}
 		for _, p := range t.Partitions {
 			if addr, ok := brokers[p.Leader]; ok {
 				k.leaders[p.Partition] = sourceLeader{node: p.Leader, addr: addr, epoch: p.LeaderEpoch}
 			}
 		}
-		l.known[*t.Topic] = k
+		known[*t.Topic] = k
 	}
+	l.askLineages(ctx, known)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.generation++
+	l.addrs, l.known = brokers, known
 	if _, ok := l.known[topic]; !ok {
 		return fmt.Errorf("topic %q on the source: %w", topic, kerr.UnknownTopicOrPartition)
 	}
@@ -154,5 +184,5 @@ func (l *link) fetcherTo(addr string) *fetcher {
 // itself: the mirror fails then, until the operator starts or stops it.
 func permanent(err error) bool {
 	return errors.Is(err, ErrOtherCluster) || errors.Is(err, kerr.InconsistentTopicID) ||
-		errors.Is(err, errNoCommonHistory) || errors.Is(err, errSourceStartsLater)
+		errors.Is(err, errNoCommonHistory) || errors.Is(err, errSourceStartsLater) || errors.Is(err, errLoop)
 }

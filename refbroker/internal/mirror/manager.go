@@ -185,7 +185,7 @@ func (m *Manager) linkOf(ctx context.Context, mirror *quorum.Mirror) *link {
 		}
 		return names
 	}
-	l := newLink(mirror, m.host, topics, func(addr string) *fetcher {
+	l := newLink(m.cluster, mirror, m.host, topics, func(addr string) *fetcher {
 		f := newFetcher(m.host, m.log.With("mirror", mirror.Name), addr, mirror.SourceClusterID, m.defects.Has(defect.LateFetchAppended))
 		m.wg.Go(func() { f.run(ctx) })
 		return f

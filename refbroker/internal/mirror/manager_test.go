@@ -67,7 +67,7 @@ func TestALogWithoutCommonHistoryIsRefused(t *testing.T) {
 	d.create(s.addr())
 	d.desire(quorum.Mirroring)
 	d.awaitState(quorum.Failed)
-	require.Contains(t, d.mirror().Error, "t-0 ends at offset 2")
+	require.Contains(t, d.mirror().Error, "t-0, which ends at offset 2")
 	require.Equal(t, [][]byte{data(0, 2, 0, "own")}, d.part.bytes())
 }
 
@@ -91,7 +91,7 @@ func TestTheAlignmentWaitsUntilTheLogIsReadOnly(t *testing.T) {
 	d.part.changed = make(chan struct{})
 	d.part.mu.Unlock()
 	d.awaitState(quorum.Failed)
-	require.Contains(t, d.mirror().Error, "t-0 ends at offset 2")
+	require.Contains(t, d.mirror().Error, "t-0, which ends at offset 2")
 	require.Equal(t, [][]byte{own}, d.part.bytes())
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
@@ -47,9 +48,13 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 	d.removeFetcher()
 	l := d.m.linkOf(d.fetchers, v.mirror)
 	retry := newBackoff()
-	stale := uint64(0)
+	stale := l.fresh()
+	if d.asked > 0 {
+		stale = d.asked - 1 // what alignment heard will do
+	}
 	for {
 		leader, generation, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, stale)
+		d.asked = 0
 		if err != nil {
 			return err
 		}
@@ -62,7 +67,13 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 		}
 		if leader.epoch > v.part.LeaderEpoch {
 			d.fenceTo = leader.epoch
+			d.asked = generation
 			return d.moveTo(ctx, v, quorum.EpochFencing)
+		}
+		if done, err := d.follow(ctx, v, part, leader); err != nil {
+			return err
+		} else if !done {
+			continue
 		}
 		out, err := d.fetch(ctx, l, leader, part)
 		if err != nil {
@@ -76,9 +87,14 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 			return d.moveTo(ctx, v, quorum.EpochFencing)
 		case out.diverged:
 			d.removeFetcher()
-			if err := d.realign(ctx, part, out); err != nil {
+			if err := d.realign(ctx, part, leader, out); err != nil {
 				return err
 			}
+			stale = generation
+			continue
+		case out.unlisted:
+			d.removeFetcher()
+			stale = generation
 			continue
 		case permanent(out.err):
 			return out.err
@@ -104,7 +120,7 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 		return outcome{}, err
 	}
 	reg := &registration{
-		topic: d.key.topic, id: d.key.id, index: d.key.index, part: part, session: session, epoch: leader.epoch,
+		topic: d.key.topic, id: d.key.id, index: d.key.index, part: part, session: session, epoch: leader.epoch, lineage: leader.lineage,
 		seen: func(highWatermark int64, err error) {
 			d.m.setStatus(d.key, func(s *Status) {
 				if err != nil {
@@ -126,38 +142,56 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 	}
 }
 
+// follow compares the barriers of this log with those of the source's, as the
+// source is now: it may have been cut since, in a stop or an alignment of its
+// own. Leader epochs alone would not always tell: a source that was promoted,
+// and then mirrors from its own source again, may have other records in the
+// very epochs that this log has of it (CH-3). It returns false when the log was
+// cut, and the source is to be looked at again.
+func (d *driver) follow(ctx context.Context, v view, part replica.API, source sourceLeader) (bool, error) {
+	if source.lineage == nil {
+		return true, nil
+	}
+	if err := d.noLoop(source); err != nil {
+		return false, err
+	}
+	if up := upstreamOf(v, source); !slices.Equal(up, v.part.Mirror.Upstream) {
+		_, err := d.m.quorum.Apply(ctx, quorum.SetUpstream{
+			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Upstream: up,
+		})
+		if err != nil {
+			return false, fmt.Errorf("record where the source is mirrored from: %w", err)
+		}
+	}
+	if err := part.NoteBarriers(source.lineage.barriers); err != nil {
+		return false, err
+	}
+	o := part.Offsets()
+	at, ok := firstDifference(part.Barriers(), source.lineage.barriers)
+	if !ok || at >= o.LogEnd {
+		return true, nil
+	}
+	d.log.Warn("the source's barriers part from this log's", "at", at, "log_end", o.LogEnd)
+	to := target{at: at}
+	if at < o.LogStart {
+		to = target{at: source.lineage.logStart, anew: true}
+	}
+	return false, d.cutTo(ctx, v, part, source, to)
+}
+
 // realign follows a source whose log parts from this one below its end: the
 // source was cut itself, in a stop of its own or an unclean election (CH-3).
-func (d *driver) realign(ctx context.Context, part replica.API, out outcome) error {
+func (d *driver) realign(ctx context.Context, part replica.API, source sourceLeader, out outcome) error {
 	v, err := d.view()
 	if err != nil {
 		return err
 	}
 	o := part.Offsets()
-	target := max(out.end, 0)
+	at := max(out.end, 0)
 	if epoch, end := part.EndOffsetForEpoch(out.epoch); epoch >= 0 {
-		target = min(target, end)
+		at = min(at, end)
 	}
-	target = max(min(target, o.LogEnd), o.LogStart)
-	d.log.Warn("the source's log parts from this one", "source_epoch", out.epoch, "source_end", out.end, "cut_to", target, "log_end", o.LogEnd)
-	return d.cutTo(ctx, v, part, target, o.LogEpoch)
-}
-
-// cutTo records an alignment at target, and has the log follow it. It happens
-// with every session ended, so that nothing is appended in between.
-func (d *driver) cutTo(ctx context.Context, v view, part replica.API, target int64, logEpoch int32) error {
-	part.EndMirror()
-	_, err := d.m.quorum.Apply(ctx, quorum.AlignMirror{
-		Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Target: target, LogEpoch: logEpoch,
-	})
-	if err != nil {
-		return fmt.Errorf("record the alignment at offset %d: %w", target, err)
-	}
-	if v, err = d.view(); err != nil {
-		return err
-	}
-	if v.part.Mirror.Cutting == nil {
-		return errStateChanged
-	}
-	return d.finishCut(ctx, v, part)
+	at = max(min(at, o.LogEnd), o.LogStart)
+	d.log.Warn("the source's log parts from this one", "source_epoch", out.epoch, "source_end", out.end, "cut_to", at, "log_end", o.LogEnd)
+	return d.cutTo(ctx, v, part, source, target{at: at})
 }

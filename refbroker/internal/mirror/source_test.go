@@ -14,6 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/mirrorrpc"
+	"watershed.example/psm"
 )
 
 // fakeSource is a broker of the source cluster, on a real socket.
@@ -22,6 +25,10 @@ type fakeSource struct {
 	ln        net.Listener
 	clusterID string
 	wg        sync.WaitGroup
+	// plain is a source that knows no barrier lists. Set before it is used.
+	plain bool
+	// history and upstream are what it tells of its log. Under mu.
+	history, upstream []string
 
 	mu    sync.Mutex
 	epoch int32
@@ -101,7 +108,10 @@ func (s *fakeSource) serve(c net.Conn) {
 		b := kbin.Reader{Src: raw}
 		key, version, correlation := b.Int16(), b.Int16(), b.Int32()
 		b.NullableString()
-		req := kmsg.RequestForKey(key)
+		req := mirrorrpc.RequestForKey(key)
+		if req == nil {
+			req = kmsg.RequestForKey(key)
+		}
 		req.SetVersion(version)
 		if req.IsFlexible() {
 			b.Uvarint()
@@ -139,7 +149,10 @@ func (s *fakeSource) answer(req kmsg.Request) kmsg.Response {
 	switch r := req.(type) {
 	case *kmsg.ApiVersionsRequest:
 		resp := kmsg.NewPtrApiVersionsResponse()
-		for key, highest := range map[int16]int16{1: 13, 3: 12, 18: 3} {
+		if !s.plain {
+			resp.FinalizedFeatures = []kmsg.ApiVersionsResponseFinalizedFeature{{Name: mirrorrpc.Feature, MinVersionLevel: 1, MaxVersionLevel: 1}}
+		}
+		for key, highest := range map[int16]int16{1: 13, 3: 12, 18: 3, 23: 4, 99: 0} {
 			resp.ApiKeys = append(resp.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: key, MaxVersion: highest})
 		}
 		return resp
@@ -165,6 +178,10 @@ func (s *fakeSource) answer(req kmsg.Request) kmsg.Response {
 		return resp
 	case *kmsg.FetchRequest:
 		return s.fetchLocked(r)
+	case *kmsg.OffsetForLeaderEpochRequest:
+		return s.epochEndLocked(r)
+	case *mirrorrpc.DescribeClusterMirrorsRequest:
+		return s.lineageLocked(r)
 	}
 	panic(fmt.Sprintf("source: %T", req))
 }
@@ -204,5 +221,44 @@ func (s *fakeSource) fetchLocked(r *kmsg.FetchRequest) kmsg.Response {
 	topic.TopicID = r.Topics[0].TopicID
 	topic.Partitions = []kmsg.FetchResponseTopicPartition{p}
 	resp.Topics = []kmsg.FetchResponseTopic{topic}
+	return resp
+}
+
+func (s *fakeSource) epochEndLocked(r *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
+	asked := r.Topics[0].Partitions[0]
+	p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+	p.Partition, p.LeaderEpoch, p.EndOffset = asked.Partition, -1, -1
+	for _, raw := range s.log {
+		if b := header(raw); b.LeaderEpoch <= asked.LeaderEpoch {
+			p.LeaderEpoch, p.EndOffset = b.LeaderEpoch, b.LastOffset+1
+		}
+	}
+	t := kmsg.NewOffsetForLeaderEpochResponseTopic()
+	t.Topic, t.Partitions = r.Topics[0].Topic, append(t.Partitions, p)
+	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
+	resp.Topics = append(resp.Topics, t)
+	return resp
+}
+
+func (s *fakeSource) lineageLocked(r *mirrorrpc.DescribeClusterMirrorsRequest) kmsg.Response {
+	if r.ClusterID == nil || *r.ClusterID != ownID {
+		s.t.Error("a lookup names the cluster that asks")
+	}
+	p := mirrorrpc.NewEpochResult()
+	p.LeaderEpoch, p.LogStartOffset = s.epoch, 0
+	p.HistoryClusterIDs, p.UpstreamClusterIDs = s.history, s.upstream
+	if len(s.log) > 0 {
+		p.LogStartOffset = header(s.log[0]).BaseOffset
+	}
+	for _, raw := range s.log {
+		if b, err := psm.DecodeBatch(raw); err == nil && b.IsBarrier() {
+			p.Barriers = append(p.Barriers, mirrorrpc.Barrier{
+				Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC,
+				SourceClusterID: b.Control.SourceClusterID, WriterClusterID: s.clusterID,
+			})
+		}
+	}
+	resp := &mirrorrpc.DescribeClusterMirrorsResponse{}
+	resp.LookupResults = []mirrorrpc.LookupResult{{TopicID: r.LastMirrorEpochLookups[0].TopicID, Partitions: []mirrorrpc.EpochResult{p}}}
 	return resp
 }

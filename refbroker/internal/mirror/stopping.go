@@ -163,6 +163,9 @@ func (s *stopping) settle(ctx context.Context, _ view) error {
 	if err != nil {
 		return err
 	}
+	if s.d.m.defects.Has(defect.OpenTransactionsKept, defect.OpenTransactionsDroppedWithData) {
+		o.LastStable = o.LogEnd
+	}
 	s.settledAt = o
 	return nil
 }
@@ -173,11 +176,15 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 	c := v.part.Mirror.Current
 	if c == nil {
 		o := s.settledAt
+		cut, err := s.report(o)
+		if err != nil {
+			return err
+		}
 		res, err := d.m.quorum.Apply(ctx, quorum.CutForStop{
 			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 			L: o.LastStable, LogEpoch: o.LogEpoch,
 			LastMirroredOffset: o.LastStable - 1, LastMirroredEpoch: epochBelow(s.part, o.LastStable),
-			SourceClusterID: v.mirror.SourceClusterID,
+			SourceClusterID: v.mirror.SourceClusterID, Cut: cut,
 		})
 		if err != nil {
 			return fmt.Errorf("record the cut to %d: %w", o.LastStable, err)
@@ -195,6 +202,20 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 		return err
 	}
 	return s.part.Cut(c.L, c.Epoch)
+}
+
+// report counts what the cut takes: source's records that were mirrored, and
+// are no part of what is promoted.
+func (s *stopping) report(o replica.Offsets) (*quorum.CutReport, error) {
+	if o.LastStable >= o.LogEnd {
+		return nil, nil
+	}
+	records, err := s.part.CountRecords(o.LastStable)
+	if err != nil {
+		return nil, err
+	}
+	s.d.log.Warn("cut: what is not stable", "from", o.LastStable, "to", o.LogEnd, "records", records)
+	return &quorum.CutReport{From: o.LastStable, To: o.LogEnd, Records: records}, nil
 }
 
 // epochBelow is the leader epoch of the last record below an offset, -1 for

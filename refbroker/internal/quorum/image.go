@@ -4,7 +4,11 @@
 // reads it as an immutable Image.
 package quorum
 
-import "watershed.example/psm"
+import (
+	"cmp"
+
+	"watershed.example/psm"
+)
 
 // Image is one version of the cluster's metadata. It is never changed once it
 // has been handed out: a command makes a new one that shares what it did not
@@ -92,6 +96,18 @@ type MirrorPartition struct {
 	AlignedAt int64
 	// Cutting is an alignment that the log has yet to follow, nil once it has.
 	Cutting *AlignRecord
+	// Discard is the operator's word that the next alignment may cut all.
+	Discard bool
+	// History are the clusters that this log was mirrored from, at first or
+	// second hand, since it was last empty. It outlives the mirror: by it, and by
+	// shared barriers, two logs are known to have a common history.
+	History []string
+	// Upstream are the clusters that the log is mirrored from now, nearest
+	// first, as the source told; none once it is stopped (CH-4).
+	Upstream []string
+	// AlignCut is what alignments since the mirror start have cut, StopCut what
+	// the last stop did: the recovery point. nil for nothing.
+	AlignCut, StopCut *CutReport
 	// Current is the stop in progress, from its cut to STOPPED.
 	Current *StopRecord
 	// Stops are all stops of this partition that still concern its log, oldest
@@ -111,6 +127,37 @@ type MirrorPartition struct {
 type AlignRecord struct {
 	At    int64
 	Epoch int32
+	// Anew cuts everything; the log begins at At from then on, and the barriers
+	// that the source's log has had Below that are taken over into its list.
+	Anew  bool
+	Below []Barrier
+}
+
+// Barrier is one MIRROR_PID_RESET batch, and who wrote it.
+type Barrier struct {
+	Offset          int64  `json:"offset"`
+	LeaderEpoch     int32  `json:"leaderEpoch"`
+	CRC             uint32 `json:"crc"`
+	SourceClusterID string `json:"sourceClusterId"`
+	// Writer is the id of the cluster whose stop it ended, "" when not known.
+	Writer string `json:"writer,omitempty"`
+}
+
+// CutReport counts what was cut off a log.
+type CutReport struct {
+	// From and To are the range of offsets, To not included.
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	// Records in it, control records not counted.
+	Records int64 `json:"records"`
+}
+
+// with is both together.
+func (c *CutReport) with(d *CutReport) *CutReport {
+	if c == nil || d == nil {
+		return cmp.Or(c, d)
+	}
+	return &CutReport{From: min(c.From, d.From), To: max(c.To, d.To), Records: c.Records + d.Records}
 }
 
 // StopRecord is what the quorum wrote when a stop cut the log: the truncation

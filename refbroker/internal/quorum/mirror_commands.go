@@ -20,6 +20,7 @@ func mirrorKinds() []kind {
 		kindOf(AlignMirror{}).giving((*Partition)(nil)),
 		kindOf(CutForStop{}).giving((*Partition)(nil)),
 		kindOf(FinishStop{}).giving((*Partition)(nil)),
+		kindOf(SetUpstream{}),
 	}
 }
 
@@ -83,6 +84,8 @@ type SetMirrorTopics struct {
 	Mirror  string      `json:"mirror"`
 	Topics  []string    `json:"topics"`
 	Desired MirrorState `json:"desired"`
+	// Discard goes with Mirroring: what the topics hold may be cut, all of it.
+	Discard bool `json:"discard,omitempty"`
 	// Resume refuses topics that are neither paused nor mirroring: to start one
 	// whose stop came meanwhile would cut what was written since.
 	Resume bool `json:"resume,omitempty"`
@@ -118,7 +121,7 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 		nt.Partitions = slices.Clone(t.Partitions)
 		for i, p := range t.Partitions {
 			q := *p
-			changed, err := q.Mirror.desire(c.Desired)
+			changed, err := q.Mirror.desire(c.Desired, c.Discard && c.Desired == Mirroring)
 			if err != nil {
 				return nil, nil, fmt.Errorf("partition %s-%d: %w", name, i, err)
 			}
@@ -137,26 +140,11 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 // of the mirror start itself (RO-1). A log that was aligned since the last
 // stop holds the source's records: it is not the cluster's own again before a
 // stop, so its alignment outlives a pause or a failure.
-func (m *MirrorPartition) desire(want MirrorState) (changed bool, err error) {
-	before := m.State
+func (m *MirrorPartition) desire(want MirrorState, discard bool) (changed bool, err error) {
+	before, discarded := m.State, m.Discard
 	switch want {
 	case Mirroring:
-		switch m.State {
-		case Unknown, Stopped:
-			m.Aligned, m.AlignedAt = false, 0
-			err = m.become(LogTruncation)
-		case Failed, Pausing, Paused:
-			if m.State == Pausing {
-				m.State = Paused
-			}
-			if m.Aligned {
-				err = m.become(Mirroring)
-			} else {
-				err = m.become(LogTruncation)
-			}
-		case Stopping:
-			err = fmt.Errorf("%s: %w", m.State, ErrMirrorTopicNotStopped)
-		}
+		err = m.start(discard)
 		m.Error, m.Attempts = "", 0
 	case Paused:
 		switch m.State {
@@ -173,7 +161,37 @@ func (m *MirrorPartition) desire(want MirrorState) (changed bool, err error) {
 	default:
 		err = fmt.Errorf("desired mirror state %s: %w", want, kerr.InvalidRequest)
 	}
-	return m.State != before, err
+	return m.State != before || m.Discard != discarded, err
+}
+
+// start is what a mirror start makes of each state. To discard needs a
+// partition that does not mirror, or that has not come to its alignment yet.
+func (m *MirrorPartition) start(discard bool) error {
+	switch m.State {
+	case Unknown, Stopped:
+		m.Aligned, m.AlignedAt, m.AlignCut, m.Discard = false, 0, nil, discard
+		return m.become(LogTruncation)
+	case Failed, Pausing, Paused:
+		if m.State == Pausing {
+			m.State = Paused
+		}
+		m.Discard = discard
+		if m.Aligned && !discard {
+			return m.become(Mirroring)
+		}
+		return m.become(LogTruncation)
+	case Stopping:
+		return fmt.Errorf("%s: %w", m.State, ErrMirrorTopicNotStopped)
+	case LogTruncation:
+		if !m.Aligned {
+			m.Discard = m.Discard || discard
+			return nil
+		}
+	}
+	if discard && !m.Discard {
+		return fmt.Errorf("%s: what is mirrored can be discarded after a stop: %w", m.State, ErrMirrorTopicNotStopped)
+	}
+	return nil
 }
 
 // SetMirrorState records a partition's step from one state to the next. It is
@@ -228,6 +246,16 @@ type AlignMirror struct {
 	// LogEpoch is the latest leader epoch in the log or, if that is higher, the
 	// source's; -1 for none.
 	LogEpoch int32 `json:"logEpoch"`
+	// Anew cuts everything and begins the log at Target, with the source's
+	// barriers Below it in its list.
+	Anew  bool      `json:"anew,omitempty"`
+	Below []Barrier `json:"below,omitempty"`
+	// History is the source's id and the source's own history; Upstream the
+	// source's id and what that mirrors now.
+	History  []string `json:"history,omitempty"`
+	Upstream []string `json:"upstream,omitempty"`
+	// Cut is what goes, nil for nothing.
+	Cut *CutReport `json:"cut,omitempty"`
 }
 
 // Kind names the command.
@@ -242,20 +270,26 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 		if m.State != LogTruncation && m.State != Mirroring {
 			return fmt.Errorf("alignment in mirror state %s: %w", m.State, kerr.InvalidUpdateVersion)
 		}
-		if m.Aligned {
+		if m.Cutting != nil {
+			return fmt.Errorf("alignment before the log was cut to %d, where the last one was: %w", m.Cutting.At, kerr.InvalidUpdateVersion)
+		}
+		if m.Aligned && !c.Anew {
 			// The source itself truncated below what was mirrored of it.
 			m.AlignedAt = min(m.AlignedAt, c.Target)
 		} else {
 			m.Aligned, m.AlignedAt = true, c.Target
 		}
 		p.LeaderEpoch = max(p.LeaderEpoch, c.LogEpoch) + 1
-		at := c.Target
-		if m.Cutting != nil {
-			at = min(at, m.Cutting.At)
+		m.Cutting = &AlignRecord{At: c.Target, Epoch: p.LeaderEpoch, Anew: c.Anew, Below: slices.Clone(c.Below)}
+		m.Stops = slices.DeleteFunc(slices.Clone(m.Stops), func(s psm.Stop) bool { return c.Anew || s.L >= c.Target })
+		m.Discard = false
+		if c.Anew || c.Target == 0 {
+			m.History = nil // nothing of it is left
 		}
-		m.Cutting = &AlignRecord{At: at, Epoch: p.LeaderEpoch}
 		p.cutTo(*m.Cutting)
-		p.Mirror.Stops = slices.DeleteFunc(slices.Clone(p.Mirror.Stops), func(s psm.Stop) bool { return s.L >= c.Target })
+		m.History = union(m.History, c.History)
+		m.Upstream = slices.Clone(c.Upstream)
+		m.AlignCut = m.AlignCut.with(c.Cut)
 		return nil
 	})
 	return next, p, err
@@ -264,7 +298,42 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 // cutTo adds a truncation to those that replicas have to follow. Earlier ones
 // at or above it are part of it.
 func (p *Partition) cutTo(c AlignRecord) {
-	p.Cuts = append(slices.DeleteFunc(slices.Clone(p.Cuts), func(old AlignRecord) bool { return old.At >= c.At }), c)
+	p.Cuts = append(slices.DeleteFunc(slices.Clone(p.Cuts), func(old AlignRecord) bool {
+		return c.Anew || old.At >= c.At && !old.Anew
+	}), c)
+}
+
+// union is a with what b has more, sorted.
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// SetUpstream notes from which clusters a source is mirrored now, when that
+// changed while this one mirrors it.
+type SetUpstream struct {
+	Topic       string   `json:"topic"`
+	Partition   int32    `json:"partition"`
+	LeaderEpoch int32    `json:"leaderEpoch"`
+	Upstream    []string `json:"upstream"`
+}
+
+// Kind names the command.
+func (SetUpstream) Kind() (string, int) { return "SetUpstream", 1 }
+
+func (c SetUpstream) apply(img *Image) (*Image, any, error) {
+	next, _, err := img.editPartition(c.Topic, c.Partition, func(p *Partition) error {
+		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
+			return err
+		}
+		if p.Mirror.State != Mirroring {
+			return fmt.Errorf("upstream in mirror state %s: %w", p.Mirror.State, kerr.InvalidUpdateVersion)
+		}
+		p.Mirror.Upstream = slices.Clone(c.Upstream)
+		return nil
+	})
+	return next, nil, err
 }
 
 // CutForStop cuts a log to its last stable offset and persists the last
@@ -283,6 +352,8 @@ type CutForStop struct {
 	LastMirroredOffset int64  `json:"lastMirroredOffset"`
 	LastMirroredEpoch  int32  `json:"lastMirroredEpoch"`
 	SourceClusterID    string `json:"sourceClusterId"`
+	// Cut is what goes, nil for nothing.
+	Cut *CutReport `json:"cut,omitempty"`
 }
 
 // Kind names the command.
@@ -313,6 +384,7 @@ func (c CutForStop) apply(img *Image) (*Image, any, error) {
 		m.Stops = slices.DeleteFunc(slices.Clone(m.Stops), func(s psm.Stop) bool { return s.L >= c.L })
 		m.Stops = append(m.Stops, psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID})
 		m.LastMirroredOffset, m.LastMirroredEpoch = c.LastMirroredOffset, c.LastMirroredEpoch
+		m.StopCut = c.Cut
 		return nil
 	})
 	return next, p, err
@@ -341,6 +413,7 @@ func (c FinishStop) apply(img *Image) (*Image, any, error) {
 			return fmt.Errorf("end of a stop that cut nothing, on a log that was aligned: %w", kerr.InvalidUpdateVersion)
 		}
 		p.Mirror.State, p.Mirror.Current, p.Mirror.Error, p.Mirror.Attempts = Stopped, nil, "", 0
+		p.Mirror.Discard, p.Mirror.Upstream = false, nil
 		return nil
 	})
 	return next, p, err

@@ -150,6 +150,9 @@ func TestADivergenceLowersTheAlignmentOnly(t *testing.T) {
 	img := mirrored(Mirroring, true)
 	img = apply(t, img, AlignMirror{Topic: "t", LeaderEpoch: 4, Target: 8, LogEpoch: 2})
 	require.EqualValues(t, 5, part(img).Mirror.AlignedAt)
+	_, _, err := AlignMirror{Topic: "t", LeaderEpoch: 5, Target: 2, LogEpoch: 2}.apply(img)
+	require.ErrorIs(t, err, kerr.InvalidUpdateVersion, "before the log was cut")
+	img = apply(t, img, SetMirrorState{Topic: "t", LeaderEpoch: 5, From: Mirroring, To: Mirroring, Cut: true})
 	img = apply(t, img, AlignMirror{Topic: "t", LeaderEpoch: 5, Target: 2, LogEpoch: 2})
 	require.EqualValues(t, 2, part(img).Mirror.AlignedAt)
 }

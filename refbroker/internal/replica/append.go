@@ -68,7 +68,7 @@ func (p *Partition) told(err error) error {
 func (p *Partition) mayAppend(o AppendOptions) (role, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.role.readOnly && !p.closed && !(o.Purpose == ForOwedMarker && p.role.owed) {
+	if p.keepsOut(p.role) && !p.closed && !(o.Purpose == ForOwedMarker && p.role.owed) && !p.letsIn(o.Purpose) {
 		return p.role, fmt.Errorf("%s: %w", p.Name(), ErrReadOnly)
 	}
 	r, err := p.leadingLocked(o.LeaderEpoch)

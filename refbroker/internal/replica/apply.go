@@ -171,9 +171,10 @@ func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 	}
 	r.cuts = q.Cuts
 	if c := q.Mirror.Cutting; c != nil {
-		r.cut = &cutRecord{at: c.At, epoch: c.Epoch}
+		r.cut = &cutRecord{at: c.At, epoch: c.Epoch, anew: c.Anew}
 	}
 	if c := q.Mirror.Current; c != nil {
+		r.stopping = true
 		r.cut = &cutRecord{at: c.L, epoch: c.Epoch}
 	}
 	return r
@@ -184,9 +185,7 @@ func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 func (p *Partition) assume(r role, stops []psm.Stop) error {
 	p.order.Lock()
 	defer p.order.Unlock()
-	if p.defects.Has(defect.NoBarrier) {
-		stops = nil // a build without KIP-1279 knows of none
-	}
+	stops, r = p.believed(stops), p.misread(r)
 	if err := p.log.SetStops(stops); err != nil {
 		return fmt.Errorf("note stops: %w", err)
 	}
@@ -232,8 +231,11 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 	return storage.Config{
 		SegmentBytes: c.segmentBytes, SegmentMs: c.segmentMs, IndexInterval: c.indexInterval, IndexBytes: c.indexBytes,
 		MaxMessageBytes: c.maxMessageBytes, LogAppendTime: c.logAppendTime,
-		Producers: psm.Config{VerifyTransactions: !t.Internal, AnyBarrierExpires: m.cfg.AnyBarrierExpires, Log: m.cfg.Logger.With("topic", t.Name)},
-		Now:       m.cfg.Host.Now, Logger: m.cfg.Logger,
+		Producers: psm.Config{
+			VerifyTransactions: !t.Internal, Log: m.cfg.Logger.With("topic", t.Name), Faults: faultsOf(m.cfg.Defects),
+			AnyBarrierExpires: m.cfg.AnyBarrierExpires || m.cfg.Defects.Has(defect.InheritedBarrierExpires),
+		},
+		ClusterID: m.cfg.ClusterID, Now: m.cfg.Host.Now, Logger: m.cfg.Logger, Defects: m.cfg.Defects,
 	}
 }
 
@@ -255,7 +257,8 @@ func (m *Manager) open(t *quorum.Topic, index int32, q *quorum.Partition, conf t
 	return &Partition{
 		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal, log: log,
 		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered, save: m.saveMarks,
-		order: lock.New(), role: role{leader: -1, epoch: -1}, lag: m.cfg.Lag, eligible: m.eligible, joined: m.joined,
+		forgotten: m.cfg.Defects.Has(defect.ReadOnlyAfterRestart) && t.Mirror != "" && q.Mirror.State == quorum.Stopped,
+		order:     lock.New(), role: role{leader: -1, epoch: -1}, lag: m.cfg.Lag, eligible: m.eligible, joined: m.joined,
 	}, nil
 }
 

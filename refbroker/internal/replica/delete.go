@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/defect"
 )
 
 // DeleteRecords raises the log's start to offset, or to the high watermark for
@@ -20,7 +22,7 @@ func (p *Partition) DeleteRecords(offset int64) (int64, error) {
 }
 
 func (p *Partition) deleteRecords(offset int64) (int64, error) {
-	if p.ReadOnly() {
+	if p.ReadOnly() && !p.defects.Has(defect.DeleteRecordsWhileMirroring) {
 		return 0, fmt.Errorf("%s: %w", p.Name(), ErrReadOnly)
 	}
 	if _, err := p.leading(-1); err != nil {

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/storage"
 )
 
 // ErrNotFollowing is returned for what a fetch brought that is no longer this
@@ -103,6 +103,23 @@ func (p *Partition) AppendFetched(f Fetched) error {
 	return err
 }
 
+// HoldsBarrier reports whether a MIRROR_PID_RESET is among batches.
+func HoldsBarrier(raw []byte) bool {
+	for len(raw) > 0 {
+		h, err := psm.DecodeHeader(raw)
+		if err != nil || h.Size > len(raw) {
+			return false // whoever appends it says so
+		}
+		if h.IsControl() {
+			if b, err := psm.DecodeBatch(raw[:h.Size]); err == nil && b.IsBarrier() {
+				return true
+			}
+		}
+		raw = raw[h.Size:]
+	}
+	return false
+}
+
 // upToEpoch leaves off the batches from the first on that has a later leader
 // epoch.
 func upToEpoch(raw []byte, epoch int32) ([]byte, error) {
@@ -141,12 +158,10 @@ func (p *Partition) Diverged(leaderEpoch, epoch int32, end int64) error {
 
 // giveUp truncates a follower's log. order is held.
 func (p *Partition) giveUp(to int64) error {
-	var err error
 	if to < p.log.Marks().LogStart {
-		err = p.log.TruncateFully(to)
-	} else {
-		_, err = p.log.TruncateTo(to)
+		return p.beginAt(to, nil) // retention was further here
 	}
+	_, err := p.log.TruncateTo(to)
 	if err == nil {
 		err = p.lowered(p)
 	}
@@ -157,19 +172,14 @@ func (p *Partition) giveUp(to int64) error {
 }
 
 // OutOfRange deals with a leader that does not have the follower's offset: one
-// whose log starts later, or one that ends before and knows no epochs.
-func (p *Partition) OutOfRange(leaderEpoch int32, leaderStart int64) error {
+// whose log starts later, or one that ends before and knows no epochs. below are
+// the barriers that the leader's log has had before its start.
+func (p *Partition) OutOfRange(leaderEpoch int32, leaderStart int64, below []Barrier) error {
 	err := p.follow(leaderEpoch, func(role) error {
-		if leaderStart < 0 {
-			return fmt.Errorf("%s: the leader does not say where its log starts: %w", p.Name(), kerr.OffsetOutOfRange)
-		}
 		m := p.log.Marks()
 		p.logger.Warn("the leader does not have this replica's offset; it starts anew", "partition", p.Name(),
 			"log_end", m.LogEnd, "leader_log_start", leaderStart)
-		if err := p.log.TruncateFully(leaderStart); err != nil {
-			return fmt.Errorf("%s: start anew at %d: %w", p.Name(), leaderStart, storageError(err))
-		}
-		return p.lowered(p)
+		return p.beginAt(leaderStart, stored(below))
 	})
 	p.notify()
 	return err
@@ -180,7 +190,7 @@ func (p *Partition) OutOfRange(leaderEpoch int32, leaderStart int64) error {
 // stop or an alignment. order is held.
 func (p *Partition) applyCuts(r role) error {
 	applied := p.log.CutEpoch()
-	at, epoch := int64(-1), applied
+	epoch := applied
 	for _, c := range r.cuts {
 		if c.Epoch <= applied {
 			continue
@@ -191,22 +201,46 @@ func (p *Partition) applyCuts(r role) error {
 			}
 			continue
 		}
-		if at < 0 {
-			at = c.At // the lowest: they rise
-		}
 		epoch = c.Epoch
+		if err := p.followCut(c); err != nil {
+			return err
+		}
 	}
 	if epoch == applied {
 		return nil
 	}
-	if m := p.log.Marks(); at >= 0 && m.LogEnd > at {
-		p.logger.Info("log follows a cut", "partition", p.Name(), "cut_to", at, "epoch", epoch, "log_end", m.LogEnd)
-		if err := p.giveUp(at); err != nil {
-			return err
-		}
-	}
 	if err := p.log.SetCutEpoch(epoch); err != nil {
 		return fmt.Errorf("%s: note the cut in epoch %d: %w", p.Name(), epoch, storageError(err))
+	}
+	return nil
+}
+
+// followCut gives up what a truncation took from the leader's log.
+func (p *Partition) followCut(c quorum.AlignRecord) error {
+	m := p.log.Marks()
+	if !c.Anew && m.LogEnd <= c.At {
+		return nil
+	}
+	p.logger.Info("log follows a cut", "partition", p.Name(), "cut_to", c.At, "epoch", c.Epoch, "anew", c.Anew, "log_end", m.LogEnd)
+	if !c.Anew {
+		return p.giveUp(c.At)
+	}
+	below := make([]storage.Barrier, len(c.Below))
+	for i, b := range c.Below {
+		below[i] = storage.Barrier(b)
+	}
+	return p.beginAt(c.At, below)
+}
+
+// beginAt empties a follower's log, which begins at start from then on.
+func (p *Partition) beginAt(start int64, below []storage.Barrier) error {
+	err := p.log.TruncateFully(start, below...)
+	if err == nil {
+		// The checkpoints have the old log's start and more of it than is there.
+		err = p.save()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: begin anew at %d: %w", p.Name(), start, storageError(err))
 	}
 	return nil
 }

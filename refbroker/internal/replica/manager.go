@@ -28,6 +28,8 @@ import (
 type Config struct {
 	Host   host.Host
 	NodeID int32
+	// ClusterID is noted as the writer of own barriers.
+	ClusterID string
 	// Dir is the folder of the node's logs (DATA/logs).
 	Dir     string
 	Defects defect.Set

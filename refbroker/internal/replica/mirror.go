@@ -69,15 +69,9 @@ func (p *Partition) appendMirrored(session uint64, raw []byte) (AppendResult, er
 		m := p.log.Marks()
 		return AppendResult{BaseOffset: m.LogEnd, LastOffset: m.LogEnd - 1, LogAppendTime: -1, LogStartOffset: m.LogStart, Duplicate: true}, nil
 	}
-	if p.defects.Has(defect.PIDRewrite) {
+	if p.defects.Has(defect.PIDRewrite, defect.PIDRewriteOnce) {
 		rest = slices.Clone(rest)
-		err := storage.SetProducerID(rest, func(pid int64) int64 {
-			if pid < 0 {
-				return pid
-			}
-			return -(pid + 2)
-		})
-		if err != nil {
+		if err := storage.SetProducerID(rest, p.rewritten); err != nil {
 			return AppendResult{}, fmt.Errorf("%s: %w", p.Name(), err)
 		}
 	}
@@ -227,6 +221,9 @@ func (p *Partition) appendBarrier(stop psm.Stop) (int64, error) {
 	}
 	if stop.Epoch > r.epoch {
 		return 0, fmt.Errorf("%s: barrier in leader epoch %d, here %d: %w", p.Name(), stop.Epoch, r.epoch, kerr.UnknownLeaderEpoch)
+	}
+	if stop.BarrierOffset = p.barrierPlace(stop); stop.BarrierOffset < 0 {
+		stop.BarrierOffset = p.log.Marks().LogEnd
 	}
 	if err := p.rememberStop(stop); err != nil {
 		return 0, fmt.Errorf("%s: %w", p.Name(), storageError(err))

@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/psm"
-	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/storage"
 )
@@ -383,57 +382,4 @@ func TestWaitsEnd(t *testing.T) {
 	_, err = p.Settle(t.Context())
 	require.ErrorIs(t, err, kerr.NotLeaderForPartition)
 	require.ErrorIs(t, p.WaitCommitted(t.Context(), 0), kerr.NotLeaderForPartition)
-}
-
-func TestDefectPIDRewrite(t *testing.T) {
-	w := newWorld(t, string(defect.PIDRewrite))
-	w.topic("t", nil, node)
-	p := w.mirrored("t", 1)
-	s, err := p.BeginMirror()
-	require.NoError(t, err)
-	raw := append(at(records(5, 0, 0, false, "a"), 0, 0), at(plain("b"), 1, 0)...)
-	given := string(raw)
-	_, err = p.AppendMirrored(s, raw)
-	require.NoError(t, err)
-	require.Equal(t, given, string(raw), "the caller's bytes stay")
-	got := read(t, p, consumer(0)).Raw
-	require.Equal(t, []string{"0:a", "1:b"}, values(t, got), "CRCs are right")
-	first, err := psm.DecodeHeader(got)
-	require.NoError(t, err)
-	require.EqualValues(t, -7, first.ProducerID)
-	second, err := psm.DecodeHeader(got[first.Size:])
-	require.NoError(t, err)
-	require.EqualValues(t, -1, second.ProducerID)
-}
-
-// Without KIP-1279 a mirrored producer stays known, also after a restart: a
-// local one of its id is taken for it.
-func TestDefectNoBarrier(t *testing.T) {
-	w := newWorld(t, string(defect.NoBarrier))
-	p, _ := stopping(t, w)
-	require.NoError(t, p.Cut(2, 5))
-	w.edit("t", func(_ *quorum.Topic, p *quorum.Partition) { p.Mirror.State, p.Mirror.Current = quorum.Stopped, nil })
-	for _, again := range []func(){func() {}, func() { w.restart(false) }, func() { w.restart(true) }} {
-		again()
-		p = w.get("t")
-		require.Len(t, p.Producers(), 1)
-		res := add(t, p, records(1, 0, 0, false, "x", "y"), anyEpoch(ForClient))
-		require.Equal(t, AppendResult{BaseOffset: 0, LastOffset: 1, LogAppendTime: -1, Duplicate: true}, res)
-		add(t, p, plain("behind L"), anyEpoch(ForClient))
-	}
-	_, err := p.Append(t.Context(), records(1, 0, 9, false, "from where a local producer is"), anyEpoch(ForClient))
-	require.ErrorIs(t, err, kerr.OutOfOrderSequenceNumber)
-}
-
-func TestDefectLateFetchAppended(t *testing.T) {
-	w := newWorld(t, string(defect.LateFetchAppended))
-	p, stop := stopping(t, w)
-	require.NoError(t, p.Cut(2, 5))
-	_, err := p.AppendBarrier(stop)
-	require.NoError(t, err)
-	for range 2 {
-		_, err = p.AppendMirrored(1, append(at(plain("late"), 2, 3), at(plain("later"), 7, 3)...))
-		require.NoError(t, err)
-	}
-	require.Equal(t, []string{"0:a", "1:b", "2:MIRROR_PID_RESET", "3:late", "7:later", "8:late", "9:later"}, all(t, p))
 }

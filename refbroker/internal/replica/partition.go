@@ -46,6 +46,9 @@ type Partition struct {
 	// session is the mirror session that may append, 0 for none; sessions
 	// counts them. Under order.
 	session, sessions uint64
+	// forgotten is the defect of a broker that knows nothing of the stop after a
+	// restart. Under order.
+	forgotten bool
 	// failing: the storage refused the last append. Under order.
 	failing bool
 
@@ -67,6 +70,8 @@ type role struct {
 	minISR         int
 	// readOnly: a mirror keeps others' writes out.
 	readOnly bool
+	// stopping: the quorum has the cut of a stop, and not its end.
+	stopping bool
 	// owed: a stop came before the log was aligned, and pays its markers.
 	owed bool
 	// cut is a truncation, of a stop or an alignment, that this leader's log has
@@ -80,6 +85,8 @@ type role struct {
 type cutRecord struct {
 	at    int64
 	epoch int32
+	// anew: nothing stays, and the log begins at at.
+	anew bool
 }
 
 var _ API = (*Partition)(nil)
@@ -115,7 +122,7 @@ func (p *Partition) CheckLeader(epoch int32) error {
 func (p *Partition) ReadOnly() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.role.readOnly
+	return p.keepsOut(p.role)
 }
 
 // leading returns the role if this replica leads, in epoch if that is >= 0.
@@ -241,16 +248,6 @@ func (p *Partition) endOffsetForEpoch(epoch, leaderEpoch int32) (int32, int64) {
 		return m.Epoch, m.LogEnd
 	}
 	return p.log.EndOffsetForEpoch(epoch)
-}
-
-// Barriers lists the barriers in the log, own and inherited.
-func (p *Partition) Barriers() []Barrier {
-	found, own := p.log.Barriers()
-	out := make([]Barrier, len(found))
-	for i, b := range found {
-		out[i] = Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Own: own[i]}
-	}
-	return out
 }
 
 // close ends the partition: who waits is woken, who comes is refused.

@@ -56,6 +56,10 @@ func (p *Partition) uncut(r role) bool {
 	if r.cut == nil {
 		return false
 	}
+	if m := p.log.Marks(); r.cut.anew {
+		// Nothing is appended before the quorum knows that it is cut.
+		return m.LogStart != r.cut.at || m.LogEnd != r.cut.at
+	}
 	_, end := p.log.EndOffsetForEpoch(r.cut.epoch - 1)
 	if m := p.log.Marks(); m.Epoch < r.cut.epoch {
 		end = m.LogEnd

@@ -177,14 +177,26 @@ type API interface {
 	// Cut truncates this leader's log to offset in the new leader epoch that
 	// the quorum record gave. Idempotent.
 	Cut(offset int64, epoch int32) error
+	// CutAnew empties this leader's log in the new leader epoch that the quorum
+	// record gave; it begins at start from then on, and its list of barriers is
+	// below. Idempotent.
+	CutAnew(start int64, epoch int32, below []Barrier) error
+	// CountRecords counts the records from offset on, without control records.
+	CountRecords(offset int64) (int64, error)
 	// AppendBarrier appends this partition's own MIRROR_PID_RESET at the log
 	// end and returns its offset; stop is remembered beside the log, synced,
 	// before it. A barrier of this stop that is there already is found instead.
 	AppendBarrier(stop psm.Stop) (offset int64, err error)
 	// WaitCommitted waits until the high watermark is above offset.
 	WaitCommitted(ctx context.Context, offset int64) error
-	// Barriers lists the barriers in the log, own and inherited.
+	// Barriers lists the barriers that the log holds or has held, own and
+	// inherited.
 	Barriers() []Barrier
+	// NoteBarriers learns from the source's list who wrote those that come from
+	// there: to be called before their batches are appended.
+	NoteBarriers(source []Barrier) error
+	// Lineage is what a mirror of this log has to know of it.
+	Lineage() (Lineage, error)
 }
 
 // Barrier is one MIRROR_PID_RESET batch in a log.
@@ -193,5 +205,15 @@ type Barrier struct {
 	LeaderEpoch     int32
 	CRC             uint32
 	SourceClusterID string
-	Own             bool
+	// Writer is the cluster that wrote it, "" when not known.
+	Writer string
+	Own    bool
+}
+
+// Lineage is the barrier list of a leader's log, with the leader epoch in which
+// it holds: what a fetch in that epoch returns belongs to it.
+type Lineage struct {
+	LeaderEpoch int32
+	LogStart    int64
+	Barriers    []Barrier
 }

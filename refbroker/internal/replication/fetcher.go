@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/replica"
 )
 
@@ -166,7 +168,7 @@ func (f *fetcher) once(ctx context.Context, due []*followed) error {
 			if !ok {
 				continue
 			}
-			if err := p.take(&t.Partitions[j]); err != nil {
+			if err := f.take(ctx, p, &t.Partitions[j]); err != nil {
 				p.pause = min(max(2*p.pause, backoffFirst), backoffMost)
 				p.rest = now.Add(jitter(p.pause))
 				level := slog.LevelWarn
@@ -225,19 +227,65 @@ func (f *fetcher) request(due []*followed) (*kmsg.FetchRequest, map[partitionKey
 }
 
 // take deals with the leader's answer for one partition.
-func (p *followed) take(r *kmsg.FetchResponseTopicPartition) error {
+func (f *fetcher) take(ctx context.Context, p *followed, r *kmsg.FetchResponseTopicPartition) error {
 	err := kerr.ErrorForCode(r.ErrorCode)
 	switch {
 	case errors.Is(err, kerr.OffsetOutOfRange):
-		return p.part.OutOfRange(p.epoch, r.LogStartOffset)
+		l, err := f.lineage(ctx, p)
+		if err != nil {
+			return err
+		}
+		below := slices.DeleteFunc(l.Barriers, func(b replica.Barrier) bool { return b.Offset >= l.LogStart })
+		return p.part.OutOfRange(p.epoch, l.LogStart, below)
 	case err != nil:
 		return fmt.Errorf("leader's answer: %w", err)
 	case r.DivergingEpoch.Epoch >= 0 || r.DivergingEpoch.EndOffset >= 0:
 		return p.part.Diverged(p.epoch, r.DivergingEpoch.Epoch, r.DivergingEpoch.EndOffset)
 	}
+	if replica.HoldsBarrier(r.RecordBatches) {
+		// The batch does not say who wrote it; the leader's list does, and has to
+		// be here before it: this replica may lead next.
+		l, err := f.lineage(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := p.part.NoteBarriers(l.Barriers); err != nil {
+			return err
+		}
+	}
 	return p.part.AppendFetched(replica.Fetched{
 		LeaderEpoch: p.epoch, Raw: r.RecordBatches, High: r.HighWatermark, LogStart: r.LogStartOffset,
 	})
+}
+
+// lineage asks the leader for its list of barriers.
+func (f *fetcher) lineage(ctx context.Context, p *followed) (replica.Lineage, error) {
+	req := mirrorrpc.NewDescribeClusterMirrorsRequest()
+	cluster := f.cfg.Quorum.Image().ClusterID
+	req.ClusterID = &cluster
+	req.LastMirrorEpochLookups = []mirrorrpc.EpochLookup{{TopicID: p.part.TopicID(), Partitions: []int32{p.part.Index()}}}
+	resp := &mirrorrpc.DescribeClusterMirrorsResponse{}
+	l := replica.Lineage{LeaderEpoch: -1}
+	if err := f.cfg.Peers.Request(ctx, f.leader, req, resp); err != nil {
+		return l, err
+	}
+	if len(resp.LookupResults) != 1 || len(resp.LookupResults[0].Partitions) != 1 {
+		return l, fmt.Errorf("barriers of %s: %d topics in the answer", p.part.Name(), len(resp.LookupResults))
+	}
+	r := resp.LookupResults[0].Partitions[0]
+	if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+		return l, fmt.Errorf("barriers of %s: %w", p.part.Name(), err)
+	}
+	if r.LeaderEpoch != p.epoch {
+		return l, fmt.Errorf("barriers of %s: leader epoch %d, now %d: %w", p.part.Name(), p.epoch, r.LeaderEpoch, kerr.FencedLeaderEpoch)
+	}
+	l.LeaderEpoch, l.LogStart = r.LeaderEpoch, r.LogStartOffset
+	for _, b := range r.Barriers {
+		l.Barriers = append(l.Barriers, replica.Barrier{
+			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID,
+		})
+	}
+	return l, nil
 }
 
 // passing reports whether an error only says that one of the two nodes has not

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // Appended is where an append went.
@@ -56,6 +57,9 @@ func (l *Log) AppendAsLeader(raw []byte, epoch int32, a psm.Append) (Appended, e
 	}
 	if latest := l.epochs.latest(); epoch < latest {
 		return Appended{}, fmt.Errorf("append as leader: %w", &EpochOrderError{l.logEnd, epoch, latest})
+	}
+	if l.cfg.Defects.Has(defect.EpochsGoBackwards) && a.Origin == psm.Client && len(l.stops) > 0 {
+		epoch--
 	}
 	chunk, err := l.assign(raw, epoch, a.Origin)
 	if err != nil {
@@ -292,31 +296,6 @@ func (l *Log) publish(c chunk, completed []psm.Completed) {
 	l.lastStable = stable
 	l.pub.Unlock()
 	l.noteBarriers(c.batches)
-}
-
-// noteBarriers keeps the list of the log's barriers.
-func (l *Log) noteBarriers(batches []psm.Batch) {
-	found := false
-	for i := range batches {
-		if b := &batches[i]; b.IsBarrier() {
-			l.barriers = append(l.barriers, barrierOf(b))
-			found = true
-		}
-	}
-	if !found {
-		return
-	}
-	// The log has them too: recovery finds what this write does not save.
-	l.stopsDirty = true
-	if err := saveStops(l.fs, l.dir, l.stops, l.barriers, l.cutEpoch); err != nil {
-		l.cfg.Logger.Warn("list of barriers is left to the next flush", "log", l.dir, "error", err)
-		return
-	}
-	l.stopsDirty = false
-}
-
-func barrierOf(b *psm.Batch) Barrier {
-	return Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID}
 }
 
 // rolls reports whether a chunk of size bytes wants a new segment.

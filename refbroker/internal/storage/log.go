@@ -15,13 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/spf13/afero"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/lock"
 )
 
@@ -54,10 +54,14 @@ type Config struct {
 	LogAppendTime bool
 	// Producers configures the producer state.
 	Producers psm.Config
+	// ClusterID is the cluster whose own barriers this log's stops write.
+	ClusterID string
 	// Now is the wall clock.
 	Now func() time.Time
 	// Logger gets what recovery found. nil for none.
 	Logger *slog.Logger
+	// Defects make it wrong on purpose.
+	Defects defect.Set
 }
 
 func (c Config) withDefaults() Config {
@@ -94,13 +98,10 @@ type Log struct {
 
 	// mu is the append lock: it is held over file I/O. What is below it is
 	// changed, and read except where said otherwise, under it.
-	mu       lock.Mutex
-	state    *psm.State
-	epochs   *epochCache
-	stops    []psm.Stop
-	barriers []Barrier
-	// cutEpoch is the leader epoch of the last cut that the log has followed.
-	cutEpoch int32
+	mu     lock.Mutex
+	state  *psm.State
+	epochs *epochCache
+	barrierLists
 	// stopsDirty: mirror-stops.json does not have all barriers.
 	stopsDirty bool
 	broken     error
@@ -238,80 +239,6 @@ func (l *Log) AssignEpoch(epoch int32) error {
 	return nil
 }
 
-// Stops returns the stops by which own barriers are known.
-func (l *Log) Stops() []psm.Stop {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.stops)
-}
-
-// SetStops replaces the list of stops, synced before it returns: to be called
-// before anything in a new stop's epoch is appended.
-func (l *Log) SetStops(stops []psm.Stop) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return err
-	}
-	if slices.Equal(stops, l.stops) {
-		return nil
-	}
-	if err := saveStops(l.fs, l.dir, stops, l.barriers, l.cutEpoch); err != nil {
-		return err
-	}
-	l.stops = slices.Clone(stops)
-	l.stopsDirty = false
-	if l.useStops() {
-		return l.reload()
-	}
-	return nil
-}
-
-// CutEpoch is the leader epoch of the last cut of mirroring that the log has
-// followed, 0 for none.
-func (l *Log) CutEpoch() int32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cutEpoch
-}
-
-// SetCutEpoch notes that the log has followed a cut, synced before it returns:
-// to be called before anything is appended after the cut.
-func (l *Log) SetCutEpoch(epoch int32) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return err
-	}
-	if err := saveStops(l.fs, l.dir, l.stops, l.barriers, epoch); err != nil {
-		return err
-	}
-	l.cutEpoch, l.stopsDirty = epoch, false
-	return nil
-}
-
-// useStops gives the producer state the stops that the log has followed. One
-// that wants a cut that is still to come has no effect on what lies beyond it.
-// It reports whether the state must be made anew.
-func (l *Log) useStops() (reload bool) {
-	latest := l.epochs.latest()
-	return l.state.SetStops(slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
-		return s.BarrierOffset < l.logEnd && s.Epoch > latest
-	}))
-}
-
-// Barriers lists the barriers in the log by offset, and whether each is this
-// partition's own.
-func (l *Log) Barriers() (barriers []Barrier, own []bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	barriers = slices.Clone(l.barriers)
-	for _, b := range barriers {
-		own = append(own, isOwn(l.stops, b))
-	}
-	return barriers, own
-}
-
 // Flush makes all that is in the log durable.
 func (l *Log) Flush() error {
 	l.mu.Lock()
@@ -327,10 +254,9 @@ func (l *Log) flush() error {
 		return err
 	}
 	if l.stopsDirty {
-		if err := saveStops(l.fs, l.dir, l.stops, l.barriers, l.cutEpoch); err != nil {
+		if err := l.saveLists(l.barrierLists); err != nil {
 			return err
 		}
-		l.stopsDirty = false
 	}
 	for _, s := range l.segments {
 		// A segment below the recovery point was synced when it was rolled.
@@ -387,6 +313,6 @@ func (l *Log) Reconfigure(cfg Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cfg = cfg.withDefaults()
-	cfg.Producers = l.cfg.Producers
+	cfg.Producers, cfg.ClusterID = l.cfg.Producers, l.cfg.ClusterID
 	l.cfg = cfg
 }

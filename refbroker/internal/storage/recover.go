@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/afero"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/lock"
 )
 
@@ -69,6 +70,9 @@ type recovery struct {
 	cut bool
 	// identified: partition.metadata is there.
 	identified bool
+	// noted are the barriers as the file has them, once a scan makes the list
+	// anew.
+	noted []Barrier
 	// trusted is the newest snapshot: the transaction indexes were synced up
 	// to there. damaged is the first segment whose index is not readable, -1
 	// for none.
@@ -134,7 +138,7 @@ func (r *recovery) readLists() (err error) {
 	if !ok {
 		r.all, r.stopsDirty = true, true
 	}
-	r.stops, r.barriers, r.cutEpoch, err = loadStops(r.fs, r.dir)
+	r.barrierLists, err = loadStops(r.fs, r.dir)
 	return err
 }
 
@@ -245,7 +249,8 @@ func (r *recovery) scan(s *segment, limit int64) error {
 	if r.rebuildFrom < 0 {
 		r.rebuildFrom = s.base
 		r.epochs.truncate(s.base)
-		r.barriers = slices.DeleteFunc(r.barriers, func(b Barrier) bool { return b.Offset >= s.base })
+		r.noted = r.barriers
+		r.barriers = slices.DeleteFunc(slices.Clone(r.barriers), func(b Barrier) bool { return b.Offset >= s.base })
 		r.stopsDirty = true
 	}
 	end := s.size
@@ -263,8 +268,9 @@ func (r *recovery) scan(s *segment, limit int64) error {
 		}
 		s.note(&sc.b, r.cfg.IndexInterval)
 		r.epochs.assign(sc.b.LeaderEpoch, sc.b.BaseOffset)
+		r.keepNoted(next, sc.b.BaseOffset)
 		if sc.b.IsBarrier() {
-			r.barriers = append(r.barriers, barrierOf(&sc.b))
+			r.barriers = append(r.barriers, r.noteOf(&sc.b))
 		}
 		next = sc.b.LastOffset + 1
 	}
@@ -273,6 +279,7 @@ func (r *recovery) scan(s *segment, limit int64) error {
 	}
 	r.logEnd = next
 	if s.size == end {
+		r.keepNoted(next, limit)
 		return nil
 	}
 	if why == nil {
@@ -284,12 +291,34 @@ func (r *recovery) scan(s *segment, limit int64) error {
 	return s.cutBack()
 }
 
+// keepNoted keeps the barriers of a gap that a cleaner left: the list outlives
+// them (BAR-8).
+func (r *recovery) keepNoted(from, to int64) {
+	for _, b := range r.noted {
+		if b.Offset >= from && b.Offset < to {
+			r.barriers = append(r.barriers, b)
+		}
+	}
+}
+
+// noteOf is the list's entry of a barrier that was scanned, with what the file
+// has of its writer.
+func (r *recovery) noteOf(b *psm.Batch) Barrier {
+	e := r.entry(b)
+	for _, n := range r.noted {
+		if e.Writer == "" && n.sameBatch(e) {
+			e.Writer = n.Writer
+		}
+	}
+	return e
+}
+
 // fits reports what is wrong with the batch that follows the log's end next.
 func (r *recovery) fits(b *psm.Batch, next, limit int64) error {
 	switch {
 	case b.BaseOffset < next:
 		return &OffsetError{b.BaseOffset, next}
-	case b.LeaderEpoch < r.epochs.latest():
+	case b.LeaderEpoch < r.epochs.latest() && !r.cfg.Defects.Has(defect.EpochsGoBackwards):
 		return &EpochOrderError{b.BaseOffset, b.LeaderEpoch, r.epochs.latest()}
 	case limit >= 0 && b.LastOffset >= limit:
 		return fmt.Errorf("batch [%d, %d] reaches into the segment at %d", b.BaseOffset, b.LastOffset, limit)

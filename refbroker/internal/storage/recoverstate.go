@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // loadProducers makes the producer state, and the transaction indexes of the
@@ -12,6 +13,9 @@ import (
 func (r *recovery) loadProducers() error {
 	r.state = psm.New(r.cfg.Producers)
 	r.useStops()
+	if r.cfg.Defects.Has(defect.RecoveryDoesNotExpire) {
+		r.state.SetStops(nil)
+	}
 	var completed func(psm.Completed) error
 	if r.rebuildFrom >= 0 {
 		if err := r.trustIndexes(); err != nil {
@@ -21,6 +25,9 @@ func (r *recovery) loadProducers() error {
 	}
 	if err := r.state.Reload(r.snapshots, r.reloadTo(completed)); err != nil {
 		return err
+	}
+	if r.cfg.Defects.Has(defect.StateLostOnRestart) && len(r.stops) > 0 {
+		r.state.TruncateFully(r.logEnd)
 	}
 	if err := r.tidySnapshots(); err != nil {
 		return err

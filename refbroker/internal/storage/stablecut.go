@@ -24,7 +24,9 @@ func (l *Log) StableCut() (int64, error) {
 		return at, err
 	}
 	for {
-		s := psm.New(psm.Config{AnyBarrierExpires: l.cfg.Producers.AnyBarrierExpires, ExpirationMs: l.cfg.Producers.ExpirationMs})
+		s := psm.New(psm.Config{
+			AnyBarrierExpires: l.cfg.Producers.AnyBarrierExpires, ExpirationMs: l.cfg.Producers.ExpirationMs, Faults: l.cfg.Producers.Faults,
+		})
 		s.SetStops(psm.CutStops(l.stops, at))
 		r := l.reloadTo(nil)
 		r.Target = at
@@ -45,7 +47,7 @@ func (l *Log) StableCut() (int64, error) {
 // endsAbove reports whether a transaction ends at or above offset.
 func (l *Log) endsAbove(offset int64) (found bool, err error) {
 	err = l.replay(offset, l.logEnd, func(b *psm.Batch) error {
-		found = found || b.HasProducerID() && (b.Control.Type == psm.ControlAbort || b.Control.Type == psm.ControlCommit)
+		found = found || b.ProducerID != -1 && (b.Control.Type == psm.ControlAbort || b.Control.Type == psm.ControlCommit)
 		return nil
 	})
 	return found, err

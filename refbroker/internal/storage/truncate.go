@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // TruncateTo takes away everything at and above offset: batches, index
@@ -50,6 +51,22 @@ func (l *Log) forgetEpochsFrom(offset int64) error {
 	return l.epochs.flush()
 }
 
+// CountRecords counts the records from offset on, control records left out.
+func (l *Log) CountRecords(offset int64) (records int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	err = l.replay(max(offset, l.logStart), l.logEnd, func(b *psm.Batch) error {
+		if !b.IsControl() {
+			records += int64(b.Count)
+		}
+		return nil
+	})
+	return records, err
+}
+
 // cutPlace is where a truncation cuts: in segment keep at position pos.
 type cutPlace struct {
 	keep int
@@ -59,8 +76,9 @@ type cutPlace struct {
 	end, written int64
 }
 
-// TruncateFully empties the log and lets it begin at start.
-func (l *Log) TruncateFully(start int64) error {
+// TruncateFully empties the log and lets it begin at start. below are the
+// barriers that the log which is copied from there on has, or had, before it.
+func (l *Log) TruncateFully(start int64, below ...Barrier) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
@@ -90,7 +108,8 @@ func (l *Log) TruncateFully(start int64) error {
 	} else {
 		err = old.closeFiles()
 	}
-	return errors.Join(err, l.snapshots.DeleteAll(), l.reload())
+	lists := barrierLists{stops: l.stops, barriers: slices.Clone(below), cutEpoch: l.cutEpoch}
+	return errors.Join(err, l.saveLists(lists), l.snapshots.DeleteAll(), l.reload())
 }
 
 // cutPlace finds where a truncation to offset cuts.
@@ -123,6 +142,9 @@ func (l *Log) cutAt(c cutPlace) error {
 	l.pub.Lock()
 	l.segments = slices.Clone(l.segments[:c.keep+1])
 	s.truncate(pos, end)
+	if l.cfg.Defects.Has(defect.AbortedIndexLostOnTruncation) {
+		s.aborted, s.txnDirty = nil, true
+	}
 	l.logEnd = end
 	l.highWater = min(l.highWater, end)
 	l.lastStable = min(l.lastStable, end)
@@ -158,23 +180,6 @@ func (l *Log) cutAt(c cutPlace) error {
 	}
 	l.useStops()
 	return l.reload()
-}
-
-// cutStops takes barriers at or above end off the lists, and the stops that
-// they belong to: those that began in an epoch that the log had reached.
-func (l *Log) cutStops(end int64, latest int32) error {
-	stops := slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
-		return s.BarrierOffset >= end && s.Epoch <= latest
-	})
-	barriers := slices.DeleteFunc(slices.Clone(l.barriers), func(b Barrier) bool { return b.Offset >= end })
-	if len(stops) == len(l.stops) && len(barriers) == len(l.barriers) {
-		return nil
-	}
-	if err := saveStops(l.fs, l.dir, stops, barriers, l.cutEpoch); err != nil {
-		return err
-	}
-	l.stops, l.barriers, l.stopsDirty = stops, barriers, false
-	return nil
 }
 
 // DeleteRecords raises the log's start to offset, but not above the high

@@ -1,0 +1,165 @@
+package broker
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"watershed.example/mirrorrpc"
+	"watershed.example/psm"
+)
+
+const (
+	clusterA = "AAAAAAAAAAAAAAAAAAAAAA"
+	clusterB = "BBBBBBBBBBBBBBBBBBBBBB"
+	clusterC = "CCCCCCCCCCCCCCCCCCCCCC"
+	clusterD = "DDDDDDDDDDDDDDDDDDDDDD"
+)
+
+// linkTo names a link to a source, "from-A".
+func (n *mirrorNode) linkTo(source *mirrorNode) string {
+	n.t.Helper()
+	name := "from-" + source.ClusterID()[:1]
+	err := n.mirrors().Create(n.t.Context(), name, map[string]string{
+		mirrorrpc.ConfigBootstrap: source.addr(), mirrorrpc.ConfigSourceClusterID: source.ClusterID(),
+	})
+	if err != nil {
+		require.ErrorIs(n.t, err, mirrorrpc.ErrMirrorAlreadyExists)
+	}
+	return name
+}
+
+// mirrorOf starts the mirroring of a source and waits until both logs are equal.
+func (n *mirrorNode) mirrorOf(source *mirrorNode) mirrorrpc.DescribedPartition {
+	n.t.Helper()
+	name := n.linkTo(source)
+	require.NoError(n.t, n.mirrors().Start(n.t.Context(), name, "t"))
+	p := awaitNamed(n.t, n.mirrors(), name, "MIRRORING")
+	n.equals(source)
+	return p
+}
+
+// equals waits until the log is that of another cluster, byte for byte.
+func (n *mirrorNode) equals(source *mirrorNode) {
+	n.t.Helper()
+	require.Eventually(n.t, func() bool {
+		return fmt.Sprint(source.batches()) == fmt.Sprint(n.batches())
+	}, 20*time.Second, 5*time.Millisecond, "%s: %s\n%s: %s", n.ClusterID(), laterText{n}, source.ClusterID(), laterText{source})
+}
+
+// laterText shows a log when it is printed.
+type laterText struct{ n *mirrorNode }
+
+func (l laterText) String() string {
+	s := fmt.Sprintf("%+v", l.n.part().Offsets())
+	for _, raw := range l.n.batches() {
+		b, _ := psm.DecodeBatch(raw)
+		s += fmt.Sprintf(" [%d,%d] e%d pid %d", b.BaseOffset, b.LastOffset, b.LeaderEpoch, b.ProducerID)
+		if b.IsControl() {
+			s += " " + b.Control.Type.String()
+		}
+	}
+	return s
+}
+
+// stopFrom stops the mirroring of a source.
+func (n *mirrorNode) stopFrom(source *mirrorNode) mirrorrpc.DescribedPartition {
+	n.t.Helper()
+	name := n.linkTo(source)
+	require.NoError(n.t, n.mirrors().Stop(n.t.Context(), name, "t"))
+	return awaitNamed(n.t, n.mirrors(), name, "STOPPED")
+}
+
+// barriers are "OFFSET WRITER<-SOURCE" of the log's list.
+func (n *mirrorNode) barriers() []string {
+	var all []string
+	for _, b := range n.part().Barriers() {
+		all = append(all, fmt.Sprintf("%d %.1s<-%.1s", b.Offset, b.Writer, b.SourceClusterID))
+	}
+	return all
+}
+
+// newSource is a cluster with a topic.
+func newSource(t *testing.T, id string) *mirrorNode {
+	n := startMirrorNode(t, id)
+	_, err := kadm.NewClient(n.client()).CreateTopic(t.Context(), 1, 1, nil, "t")
+	require.NoError(t, err)
+	return n
+}
+
+func (n *mirrorNode) end() int64 { return n.part().Offsets().LogEnd }
+
+// leaveOpen leaves a transaction open.
+func leaveOpen(t *testing.T, n *mirrorNode, id string) *kgo.Client {
+	t.Helper()
+	cl := n.client(kgo.TransactionalID(id), kgo.TransactionTimeout(10*time.Minute))
+	require.NoError(t, cl.BeginTransaction())
+	send(t, cl, id)
+	return cl
+}
+
+// FB-1 to FB-4: A and B take turns, three times; whoever is not promoted lives
+// on, writes, and has transactions open.
+func TestFailbackThreeTimes(t *testing.T) {
+	a := newSource(t, clusterA)
+	b := startMirrorNode(t, clusterB)
+	send(t, a.client(), "a1", "a2")
+	from, to := a, b
+	var barriers []string
+	for turn := range 6 {
+		to.mirrorOf(from)
+		leaveOpen(t, from, fmt.Sprintf("open-%d", turn))
+		require.Eventually(t, func() bool { return to.end() == from.end() }, 10*time.Second, time.Millisecond)
+		before := from.batches()
+		p := to.stopFrom(from)
+		require.Equal(t, from.end()-1, p.StopOffset, "turn %d: the open transaction is cut", turn)
+		require.Equal(t, mirrorrpc.CutReport{From: p.StopOffset, To: p.StopOffset + 1, Records: 1}, p.StopCut)
+		barriers = append(barriers, fmt.Sprintf("%d %.1s<-%.1s", p.StopOffset, to.ClusterID(), from.ClusterID()))
+		require.Equal(t, barriers, to.barriers())
+		require.Equal(t, before[:len(before)-1], to.batches()[:len(before)-1])
+		require.Empty(t, to.part().Producers())
+		// The promoted one is written to, and so is the other.
+		send(t, to.client(), "on", "the", "promoted", "one")
+		transact(t, to.client(kgo.TransactionalID("txn")), true, "committed")
+		require.Eventually(t, func() bool { return to.part().Offsets().LastStable == to.end() }, 10*time.Second, time.Millisecond)
+		send(t, from.client(), "zombie", "zombie")
+		from, to = to, from
+	}
+}
+
+// CH-1 and CH-2: ids and bytes are the same over every hop, and a stop in the
+// middle is mirrored on.
+func TestAChainOfFour(t *testing.T) {
+	a := newSource(t, clusterA)
+	b, c, d := startMirrorNode(t, clusterB), startMirrorNode(t, clusterC), startMirrorNode(t, clusterD)
+	send(t, a.client(), "a1", "a2")
+	b.mirrorOf(a)
+	c.mirrorOf(b)
+	d.mirrorOf(c)
+	leaveOpen(t, a, "a-open")
+	send(t, a.client(), "behind", "behind", "behind")
+	d.equals(a)
+
+	// The first failover: B cuts what C and D have already (CH-3).
+	p := b.stopFrom(a)
+	require.EqualValues(t, 4, p.StopCut.Records)
+	send(t, b.client(), "b1")
+	c.equals(b)
+	d.equals(b)
+	require.Equal(t, []string{fmt.Sprintf("%d B<-A", p.StopOffset)}, d.barriers())
+
+	// The second: C stops, and D goes on.
+	leaveOpen(t, b, "b-open")
+	d.equals(b)
+	q := c.stopFrom(b)
+	send(t, c.client(), "c1", "c2")
+	d.equals(c)
+	require.Equal(t, []string{fmt.Sprintf("%d B<-A", p.StopOffset), fmt.Sprintf("%d C<-B", q.StopOffset)}, d.barriers())
+	r := d.stopFrom(c)
+	require.Equal(t, r.StopOffset, c.end())
+	require.Equal(t, fmt.Sprintf("%d D<-C", r.StopOffset), d.barriers()[2])
+}

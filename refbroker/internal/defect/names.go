@@ -1,0 +1,130 @@
+package defect
+
+// The defects.
+const (
+	// PIDRewrite stores mirrored batches under producer id -(PID+2), applied to
+	// ids that were rewritten before too, and keeps producer state under the
+	// rewritten ids.
+	// Seen: KIP-1279's first design. Over a chain 5 becomes -7, then 5 again, which
+	// collides with the local producer 5 of the third cluster.
+	// Violates: LOG-1, LOG-2, CH-1.
+	PIDRewrite Name = "pid-rewrite"
+	// PIDRewriteOnce stores mirrored batches under producer id -(PID+2), but leaves
+	// negative ids alone, and keeps producer state under the rewritten ids.
+	// Seen: KIP-1279's first design, second variant. The ids 5 of two clusters both
+	// become -7 further down: a wrong sequence is accepted in silence, a lower epoch
+	// with a warning, and the one's marker ends the other's transaction.
+	// Violates: LOG-1, LOG-2, CH-1.
+	PIDRewriteOnce Name = "pid-rewrite-once"
+
+	// NoBarrier leaves the MIRROR_PID_RESET batch out of a stop, and with it its
+	// effect: mirrored producers stay known, so local ones are taken for theirs.
+	// Seen: brokers without KIP-1279 that copy producer ids
+	// (redpanda-data/redpanda pull requests 31659 and 28295).
+	// Violates: BAR-1, IDEM-1, IDEM-2, PSM-1.
+	NoBarrier Name = "no-barrier"
+	// LateFetchAppended appends a fetch response that was in flight when the
+	// fetchers were removed, after the barrier.
+	// Seen: KIP-1279 has the fetchers removed before the barrier so that this can't
+	// be.
+	// Violates: LINK-1, BAR-3.
+	LateFetchAppended Name = "late-fetch-appended"
+
+	// RecoveryDoesNotExpire rebuilds producer state after an unclean end without
+	// looking at barriers.
+	// Seen: KIP-1279 names append and log recovery: one of the two is forgotten.
+	// Violates: PSM-3.
+	RecoveryDoesNotExpire Name = "recovery-does-not-expire"
+	// ExpiredEntriesPutBack gathers what an append or a recovery says of producers,
+	// empties the map at the barrier, and then puts all of it into the map, the
+	// producers from before the barrier included.
+	// Seen: a development build of KIP-1279, which merges an append's producers
+	// after its barrier was handled.
+	// Violates: PSM-7, PSM-3.
+	ExpiredEntriesPutBack Name = "expired-entries-put-back"
+	// OpenTransactionsKept stops without cutting open transactions off, and its
+	// barrier passes over producers that have one: they pin the last stable offset.
+	// Seen: producer expiry in Apache Kafka never touches producers with an open
+	// transaction (mirror-protocol.md, A.9); FA-10.
+	// Violates: TXN-1, TXN-3, PSM-1.
+	OpenTransactionsKept Name = "open-transactions-kept"
+	// OpenTransactionsDroppedWithData stops without cutting open transactions off,
+	// and its barrier forgets them: their records look committed.
+	// Seen: KIP-1279 removes all producer entries; a build that does so without the
+	// truncation before it shows what was never committed.
+	// Violates: TXN-3, TXN-2.
+	OpenTransactionsDroppedWithData Name = "open-transactions-dropped-with-data"
+	// InheritedBarrierExpires lets a barrier that came from the source empty the
+	// producer state of a partition that goes on mirroring.
+	// Seen: the KIP's later text and its build; its earlier text rules the opposite.
+	// Violates: PSM-5, PSM-4.
+	InheritedBarrierExpires Name = "inherited-barrier-expires"
+	// StaleDedupeAck recognises retries by batches from before the barrier: a local
+	// batch with a mirrored one's header is acknowledged and not appended.
+	// Seen: redpanda-data/redpanda pull request 31659 (first writes after promotion
+	// are acknowledged but absent).
+	// Violates: IDEM-1, IDEM-4.
+	StaleDedupeAck Name = "stale-dedupe-ack"
+	// StateLostOnRestart empties the producer state of a partition that was ever
+	// stopped when the broker starts, what came after the barrier included.
+	// Seen: AutoMQ issue 437; a barrier that is applied at the end of recovery
+	// instead of in its place does this.
+	// Violates: PSM-6, IDEM-3.
+	StateLostOnRestart Name = "state-lost-on-restart"
+	// AbortedIndexLostOnTruncation forgets the aborted transactions of the segment
+	// in which a truncation ends.
+	// Seen: apache/kafka pull request 9838 (KAFKA-12153) is of the same family:
+	// truncation leaves what hangs on the log behind.
+	// Violates: TXN-4, TXN-2.
+	AbortedIndexLostOnTruncation Name = "aborted-index-lost-on-truncation"
+
+	// LocalMarkersAppendedWhileMirroring appends markers of the cluster's own
+	// transaction coordinator to a partition that mirrors: it takes the place of a
+	// batch of the source.
+	// Seen: KIP-1279 says read-only; the coordinator's appends are not a client's.
+	// Violates: RO-2, LOG-1, FB-4.
+	LocalMarkersAppendedWhileMirroring Name = "local-markers-appended-while-mirroring"
+	// WriteBeforeBarrier takes clients' writes from the truncation of a stop on.
+	// Seen: KIP-1279 names the moment that must not be.
+	// Violates: RO-5, RO-1, BAR-3.
+	WriteBeforeBarrier Name = "write-before-barrier"
+	// DeleteRecordsWhileMirroring serves DeleteRecords on a partition that mirrors.
+	// Seen: a development build of KIP-1279 (mirror-protocol.md, 4.4).
+	// Violates: RO-3.
+	DeleteRecordsWhileMirroring Name = "delete-records-while-mirroring"
+	// ReadOnlyAfterRestart keeps clients out of stopped topics after a restart, until
+	// they are mirrored and stopped anew.
+	// Seen: a development build of KIP-1279 refuses writes while no state is cached
+	// (mirror-protocol.md, 4.4).
+	// Violates: OPS-5, RO-4.
+	ReadOnlyAfterRestart Name = "read-only-after-restart"
+	// EpochsGoBackwards stamps what clients write after a stop with a leader epoch
+	// below that of the barrier.
+	// Seen: a development build of KIP-1279 raises the epoch only where it is close
+	// to the source's (mirror-protocol.md, 6.4); apache/kafka pull request 18852.
+	// Violates: LOG-3.
+	EpochsGoBackwards Name = "epochs-go-backwards"
+)
+
+// All lists every defect in the order of their names.
+func All() []Name {
+	return []Name{
+		AbortedIndexLostOnTruncation,
+		DeleteRecordsWhileMirroring,
+		EpochsGoBackwards,
+		ExpiredEntriesPutBack,
+		InheritedBarrierExpires,
+		LateFetchAppended,
+		LocalMarkersAppendedWhileMirroring,
+		NoBarrier,
+		OpenTransactionsDroppedWithData,
+		OpenTransactionsKept,
+		PIDRewrite,
+		PIDRewriteOnce,
+		ReadOnlyAfterRestart,
+		RecoveryDoesNotExpire,
+		StaleDedupeAck,
+		StateLostOnRestart,
+		WriteBeforeBarrier,
+	}
+}

@@ -1,0 +1,127 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/replica"
+)
+
+// lineage is what a source's leader tells of its log.
+type lineage struct {
+	logStart int64
+	barriers []replica.Barrier
+	// history are the clusters that the log was mirrored from, upstream those
+	// that it is mirrored from now, nearest first.
+	history, upstream []string
+}
+
+// lists says whether a barrier is in the list.
+func (l *lineage) lists(b replica.Barrier) bool {
+	for _, o := range l.barriers {
+		if sameBatch(o, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// askLineages asks each broker of the source for the barrier lists of what it
+// leads, and enters them into known. A list holds in one leader epoch; one of
+// another than the metadata's is of no use, since a fetch in the metadata's
+// epoch would not be of that log.
+func (l *link) askLineages(ctx context.Context, known map[string]knownTopic) {
+	byBroker := map[string]*mirrorrpc.DescribeClusterMirrorsRequest{}
+	topics := map[[16]byte]knownTopic{}
+	for _, k := range known {
+		if k.err != nil {
+			continue
+		}
+		topics[k.id] = k
+		for index, leader := range k.leaders {
+			req := byBroker[leader.addr]
+			if req == nil {
+				req = mirrorrpc.NewDescribeClusterMirrorsRequest()
+				req.ClusterID = &l.cluster
+				byBroker[leader.addr] = req
+			}
+			lookups := req.LastMirrorEpochLookups
+			if n := len(lookups); n == 0 || lookups[n-1].TopicID != k.id {
+				lookups = append(lookups, mirrorrpc.EpochLookup{TopicID: k.id})
+			}
+			last := &lookups[len(lookups)-1]
+			last.Partitions = append(last.Partitions, index)
+			req.LastMirrorEpochLookups = lookups
+		}
+	}
+	for addr, req := range byBroker {
+		results, mirrors, err := l.lookUp(ctx, addr, req)
+		if !mirrors && err == nil {
+			continue // plain Kafka
+		}
+		told := map[[16]byte]map[int32]mirrorrpc.EpochResult{}
+		for _, t := range results {
+			told[t.TopicID] = map[int32]mirrorrpc.EpochResult{}
+			for _, p := range t.Partitions {
+				told[t.TopicID][p.PartitionIndex] = p
+			}
+		}
+		for _, t := range req.LastMirrorEpochLookups {
+			k := topics[t.TopicID]
+			for _, index := range t.Partitions {
+				r, ok := told[t.TopicID][index]
+				leader := k.leaders[index]
+				leader.lineage, k.failed[index] = lineageOf(leader, r, ok, err)
+				if k.failed[index] != nil {
+					delete(k.leaders, index)
+					continue
+				}
+				k.leaders[index] = leader
+			}
+		}
+	}
+}
+
+// lookUp sends one lookup. mirrors is false for a broker that knows no lists.
+func (l *link) lookUp(ctx context.Context, addr string, req kmsg.Request) (results []mirrorrpc.LookupResult, mirrors bool, err error) {
+	c, _, err := dial(ctx, l.host, addr, l.mirror.SourceClusterID)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = c.Close() }()
+	if !c.mirrors {
+		return nil, false, nil
+	}
+	resp, err := ask[*mirrorrpc.DescribeClusterMirrorsResponse](ctx, c, req)
+	if err != nil {
+		return nil, true, err
+	}
+	if err := mirrorrpc.ErrorForCode(req.Key(), resp.ErrorCode); err != nil {
+		return nil, true, fmt.Errorf("look up barriers: %w", err)
+	}
+	return resp.LookupResults, true, nil
+}
+
+func lineageOf(leader sourceLeader, r mirrorrpc.EpochResult, told bool, err error) (*lineage, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case !told || r.ErrorCode == 0 && r.LeaderEpoch < 0:
+		return nil, fmt.Errorf("the source told nothing: %w", kerr.UnknownTopicOrPartition)
+	case r.ErrorCode != 0:
+		return nil, kerr.ErrorForCode(r.ErrorCode)
+	case r.LeaderEpoch != leader.epoch:
+		return nil, fmt.Errorf("leader epoch moved from %d to %d meanwhile: %w", leader.epoch, r.LeaderEpoch, kerr.LeaderNotAvailable)
+	}
+	l := &lineage{logStart: r.LogStartOffset, history: r.HistoryClusterIDs, upstream: r.UpstreamClusterIDs}
+	for _, b := range r.Barriers {
+		l.barriers = append(l.barriers, replica.Barrier{
+			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID,
+		})
+	}
+	return l, nil
+}

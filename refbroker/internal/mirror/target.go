@@ -1,0 +1,151 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"watershed.example/refbroker/internal/replica"
+)
+
+// errNoCommonHistory refuses a mirror start that would mix two logs.
+var errNoCommonHistory = errors.New("the log holds records that the source is not known to share")
+
+// side is what alignment knows of one of the two logs.
+type side struct {
+	cluster    string
+	start, end int64 // end of this cluster's log only
+	barriers   []replica.Barrier
+	history    []string
+}
+
+// target is where a log is cut before it is mirrored into.
+type target struct {
+	at int64
+	// anew: everything goes, and the log begins at at.
+	anew bool
+}
+
+// alignment says up to where own can be the source's log (AL-1). Leader epochs
+// of two clusters collide as producer ids do, so they can't say where two logs
+// part; barriers can: each fork is a stop of one of the two, or of a cluster
+// that one was mirrored from, and a stop leaves a barrier. What the lists have
+// in common, they prove to be common; epochs are asked below that only.
+//
+// source is nil where the source knows no barrier lists, discard the operator's
+// word that everything may go.
+func alignment(own side, source *side, discard bool) (target, error) {
+	from := int64(0)
+	if source != nil {
+		from = source.start
+	}
+	anew := target{at: from, anew: true}
+	empty := own.start == own.end
+	switch {
+	case discard:
+		return anew, nil
+	case own.end == 0 && from == 0:
+		return target{}, nil
+	case source == nil && empty:
+		return anew, nil
+	case source == nil:
+		return target{}, fmt.Errorf("%w: the source knows no barrier lists", errNoCommonHistory)
+	case !related(own, *source) && empty:
+		return anew, nil
+	case !related(own, *source):
+		return target{}, fmt.Errorf("%w: neither was mirrored from the other, nor both from a third, and they share no barrier", errNoCommonHistory)
+	}
+	at := own.end
+	if part, ok := firstDifference(own.barriers, source.barriers); ok {
+		at = min(at, part)
+	}
+	if at < own.start || at < source.start {
+		return anew, nil
+	}
+	return target{at: at}, nil
+}
+
+// related says whether two logs have a common history: one was mirrored from
+// the other, both from a third, or they share a barrier.
+func related(a, b side) bool {
+	if slices.Contains(a.history, b.cluster) || slices.Contains(b.history, a.cluster) {
+		return true
+	}
+	for _, h := range a.history {
+		if slices.Contains(b.history, h) {
+			return true
+		}
+	}
+	for _, x := range a.barriers {
+		if slices.ContainsFunc(b.barriers, func(y replica.Barrier) bool { return sameBarrier(x, y) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstDifference is the lowest offset at which one list has a barrier that the
+// other has not.
+func firstDifference(a, b []replica.Barrier) (offset int64, found bool) {
+	for i := 0; ; i++ {
+		switch {
+		case i == len(a) && i == len(b):
+			return 0, false
+		case i == len(a):
+			return b[i].Offset, true
+		case i == len(b):
+			return a[i].Offset, true
+		case !sameBarrier(a[i], b[i]):
+			return min(a[i].Offset, b[i].Offset), true
+		}
+	}
+}
+
+// sameBatch reports whether two barriers are the same bytes.
+func sameBatch(a, b replica.Barrier) bool {
+	return a.Offset == b.Offset && a.LeaderEpoch == b.LeaderEpoch && a.CRC == b.CRC && a.SourceClusterID == b.SourceClusterID
+}
+
+// sameBarrier reports whether two barriers are the same bytes of the same
+// writer. Two clusters that stop at the same offset in the same millisecond
+// write the same bytes; a writer that is not known is taken for another.
+func sameBarrier(a, b replica.Barrier) bool { return sameBatch(a, b) && a.Writer == b.Writer }
+
+// epochs answers OffsetForLeaderEpoch: the largest leader epoch of a log at or
+// below epoch, and where it ends; (-1, -1) for none.
+type epochs func(ctx context.Context, epoch int32) (int32, int64, error)
+
+// agreeing lowers at to where the leader epochs of both logs agree, as a
+// follower does (KIP-101): below where the barriers part all epochs are of one
+// line, in which an unclean election or a lost tail may have cut. last is the
+// epoch of own's last record below an offset, -1 for none.
+func agreeing(ctx context.Context, at, start int64, own, source epochs, last func(int64) int32) (int64, error) {
+	for at > start {
+		epoch := last(at)
+		if epoch < 0 {
+			return at, nil
+		}
+		theirs, end, err := source(ctx, epoch)
+		if err != nil {
+			return at, err
+		}
+		switch {
+		case theirs == epoch && end >= at:
+			return at, nil
+		case theirs > epoch:
+			return at, fmt.Errorf("the source answers with leader epoch %d, asked for %d", theirs, epoch)
+		}
+		at = min(at, max(end, start))
+		if theirs < 0 {
+			return start, nil // nothing that the source's log has an epoch for
+		}
+		if theirs < epoch {
+			if _, end, err = own(ctx, theirs); err != nil {
+				return at, err
+			}
+			at = min(at, max(end, start))
+		}
+	}
+	return at, nil
+}

@@ -1,0 +1,87 @@
+package replica
+
+import (
+	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
+)
+
+// What makes replicas wrong on purpose: see package defect.
+
+// faultsOf are the defects that lie in the producer state.
+func faultsOf(s defect.Set) psm.Faults {
+	return psm.Faults{
+		NegativeIDs:     s.Has(defect.PIDRewrite, defect.PIDRewriteOnce),
+		PutBack:         s.Has(defect.ExpiredEntriesPutBack),
+		KeepOpen:        s.Has(defect.OpenTransactionsKept),
+		DropOpen:        s.Has(defect.OpenTransactionsDroppedWithData),
+		StaleDuplicates: s.Has(defect.StaleDedupeAck),
+	}
+}
+
+// misplacing are the defects by which a stop's barrier may lie elsewhere than
+// the quorum has it, or be missing.
+func misplacing(s defect.Set) bool {
+	return s.Has(defect.WriteBeforeBarrier)
+}
+
+// believed are the stops that a broker with its defects knows of. Only the
+// reference broker has a list of them: what leaves a barrier out, or puts it
+// elsewhere, must not have its effect by that list.
+func (p *Partition) believed(stops []psm.Stop) []psm.Stop {
+	switch {
+	case p.defects.Has(defect.NoBarrier):
+		return nil
+	case !misplacing(p.defects):
+		return stops
+	}
+	var seen []psm.Stop
+	for _, s := range stops {
+		if s.BarrierOffset = p.barrierPlace(s); s.BarrierOffset >= 0 {
+			seen = append(seen, s)
+		}
+	}
+	return seen
+}
+
+// barrierPlace is where a stop's barrier is or belongs, -1 for one that a defect
+// puts elsewhere and that is not there yet.
+func (p *Partition) barrierPlace(s psm.Stop) int64 {
+	if !misplacing(p.defects) {
+		return s.BarrierOffset
+	}
+	barriers, _ := p.log.Barriers()
+	for _, b := range barriers {
+		if b.Offset >= s.L && b.LeaderEpoch >= s.Epoch && b.SourceClusterID == s.SourceClusterID {
+			return b.Offset
+		}
+	}
+	return -1
+}
+
+// rewritten is the producer id that a mirrored batch gets.
+func (p *Partition) rewritten(pid int64) int64 {
+	if pid < 0 && p.defects.Has(defect.PIDRewriteOnce) {
+		return pid
+	}
+	return -(pid + 2) // -1, which is none, stays
+}
+
+// keepsOut says whether the read-only window of a role is open.
+func (p *Partition) keepsOut(r role) bool {
+	if r.stopping && p.defects.Has(defect.WriteBeforeBarrier) && !p.uncut(r) {
+		return false
+	}
+	return r.readOnly
+}
+
+// letsIn says whether an append passes the read-only window all the same.
+func (p *Partition) letsIn(purpose Purpose) bool {
+	return purpose == ForMarker && p.defects.Has(defect.LocalMarkersAppendedWhileMirroring)
+}
+
+// misread is the role as the broker takes it. order is held.
+func (p *Partition) misread(r role) role {
+	p.forgotten = p.forgotten && !r.readOnly // a mirror that starts is heard of
+	r.readOnly = r.readOnly || p.forgotten
+	return r
+}

@@ -1,0 +1,98 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/storage"
+)
+
+// Barriers implements [API].
+func (p *Partition) Barriers() []Barrier {
+	found, own := p.log.Barriers()
+	out := make([]Barrier, len(found))
+	for i, b := range found {
+		out[i] = Barrier{
+			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC,
+			SourceClusterID: b.SourceClusterID, Writer: b.Writer, Own: own[i],
+		}
+	}
+	return out
+}
+
+// NoteBarriers implements [API].
+func (p *Partition) NoteBarriers(source []Barrier) error {
+	if err := p.log.NoteBarriers(stored(source)); err != nil {
+		return fmt.Errorf("%s: note the source's barriers: %w", p.Name(), storageError(err))
+	}
+	return nil
+}
+
+func stored(list []Barrier) []storage.Barrier {
+	out := make([]storage.Barrier, len(list))
+	for i, b := range list {
+		out[i] = storage.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer}
+	}
+	return out
+}
+
+// Lineage implements [API]. A leader that has yet to cut its log has none.
+func (p *Partition) Lineage() (Lineage, error) {
+	p.order.Lock()
+	defer p.order.Unlock()
+	r, err := p.leading(-1)
+	if err != nil {
+		return Lineage{}, err
+	}
+	if p.uncut(r) {
+		return Lineage{}, fmt.Errorf("%s: leader has yet to cut its log for epoch %d: %w", p.Name(), r.epoch, kerr.NotLeaderForPartition)
+	}
+	return Lineage{LeaderEpoch: r.epoch, LogStart: p.log.Marks().LogStart, Barriers: p.Barriers()}, nil
+}
+
+// CountRecords implements [API].
+func (p *Partition) CountRecords(offset int64) (int64, error) {
+	n, err := p.log.CountRecords(offset)
+	if err != nil {
+		return 0, fmt.Errorf("%s: count records: %w", p.Name(), storageError(err))
+	}
+	return n, nil
+}
+
+// CutAnew implements [API].
+func (p *Partition) CutAnew(start int64, epoch int32, below []Barrier) error {
+	p.order.Lock()
+	err := p.cutAnew(start, epoch, below)
+	p.order.Unlock()
+	if err == nil {
+		p.notify()
+	}
+	return err
+}
+
+func (p *Partition) cutAnew(start int64, epoch int32, below []Barrier) error {
+	r, err := p.leading(-1)
+	if err != nil {
+		return err
+	}
+	if epoch > r.epoch {
+		return fmt.Errorf("%s: cut in leader epoch %d, here %d: %w", p.Name(), epoch, r.epoch, kerr.UnknownLeaderEpoch)
+	}
+	if err := p.log.TruncateFully(start, stored(below)...); err != nil {
+		return fmt.Errorf("%s: begin anew at %d: %w", p.Name(), start, storageError(err))
+	}
+	p.mu.Lock()
+	p.progress.cut(start, time.Now())
+	p.mu.Unlock()
+	p.raiseHighWatermark()
+	if err := p.log.SetCutEpoch(epoch); err != nil {
+		return fmt.Errorf("%s: note the cut to %d: %w", p.Name(), start, storageError(err))
+	}
+	// The checkpoints have the old log's start and more of it than is there.
+	if err := p.save(); err != nil {
+		return fmt.Errorf("%s: begin anew at %d: %w", p.Name(), start, storageError(err))
+	}
+	return nil
+}

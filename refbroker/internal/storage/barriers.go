@@ -1,0 +1,263 @@
+package storage
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/afero"
+
+	"watershed.example/psm"
+)
+
+// Barrier is a MIRROR_PID_RESET batch in a log.
+type Barrier struct {
+	Offset          int64  `json:"offset"`
+	LeaderEpoch     int32  `json:"leaderEpoch"`
+	CRC             uint32 `json:"crc"`
+	SourceClusterID string `json:"sourceClusterId"`
+	// Writer is the id of the cluster whose stop wrote it, "" when not known:
+	// the batch does not say.
+	Writer string `json:"writer,omitempty"`
+}
+
+// sameBatch reports whether two entries are of the same bytes.
+func (b Barrier) sameBatch(o Barrier) bool {
+	b.Writer, o.Writer = "", ""
+	return b == o
+}
+
+// stopsFile is what mirror-stops.json holds: this partition's stops, by which
+// own barriers are told from inherited ones (mirror-protocol.md, section 5),
+// the barriers of either kind that the log holds or has held, and those that
+// the source has told of before their batches came.
+type stopsFile struct {
+	Version  int        `json:"version"`
+	CutEpoch int32      `json:"cutEpoch,omitempty"`
+	Stops    []stopJSON `json:"stops"`
+	Barriers []Barrier  `json:"barriers"`
+	Expected []Barrier  `json:"expected,omitempty"`
+}
+
+type stopJSON struct {
+	L               int64  `json:"l"`
+	BarrierOffset   int64  `json:"barrierOffset"`
+	Epoch           int32  `json:"epoch"`
+	SourceClusterID string `json:"sourceClusterId"`
+}
+
+// barrierLists are the lists beside a log.
+type barrierLists struct {
+	stops    []psm.Stop
+	barriers []Barrier
+	expected []Barrier
+	// cutEpoch is the leader epoch of the last cut of mirroring that the log has
+	// followed, 0 for none.
+	cutEpoch int32
+}
+
+func loadStops(fsys afero.Fs, dir string) (barrierLists, error) {
+	var l barrierLists
+	name := filepath.Join(dir, fileStops)
+	raw, err := readFileIfAny(fsys, name)
+	if err != nil || raw == nil {
+		return l, err
+	}
+	var f stopsFile
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return l, fmt.Errorf("%s: %w", name, err)
+	}
+	if f.Version != 1 {
+		return l, fmt.Errorf("%s: version %d, want 1", name, f.Version)
+	}
+	for _, s := range f.Stops {
+		l.stops = append(l.stops, psm.Stop{L: s.L, BarrierOffset: s.BarrierOffset, Epoch: s.Epoch, SourceClusterID: s.SourceClusterID})
+	}
+	l.barriers, l.expected, l.cutEpoch = f.Barriers, f.Expected, f.CutEpoch
+	return l, nil
+}
+
+func saveStops(fsys afero.Fs, dir string, l barrierLists) error {
+	f := stopsFile{Version: 1, Stops: []stopJSON{}, Barriers: l.barriers, Expected: l.expected, CutEpoch: l.cutEpoch}
+	if f.Barriers == nil {
+		f.Barriers = []Barrier{}
+	}
+	for _, s := range l.stops {
+		f.Stops = append(f.Stops, stopJSON{L: s.L, BarrierOffset: s.BarrierOffset, Epoch: s.Epoch, SourceClusterID: s.SourceClusterID})
+	}
+	raw, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode stops: %w", err)
+	}
+	return WriteFileAtomic(fsys, filepath.Join(dir, fileStops), append(raw, '\n'))
+}
+
+// saveLists writes the lists, with some of them changed, and takes them on
+// once they are on disk.
+func (l *Log) saveLists(lists barrierLists) error {
+	if err := saveStops(l.fs, l.dir, lists); err != nil {
+		return err
+	}
+	l.barrierLists = lists
+	l.stopsDirty = false
+	return nil
+}
+
+// isOwn reports whether a barrier is the own one of one of the stops.
+func isOwn(stops []psm.Stop, b Barrier) bool {
+	return slices.ContainsFunc(stops, func(s psm.Stop) bool {
+		return s.BarrierOffset == b.Offset && s.SourceClusterID == b.SourceClusterID && b.LeaderEpoch >= s.Epoch
+	})
+}
+
+// entry is what the lists have to say of a barrier batch in the log.
+func (l *Log) entry(b *psm.Batch) Barrier {
+	e := Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID}
+	if isOwn(l.stops, e) {
+		e.Writer = l.cfg.ClusterID
+		return e
+	}
+	for _, known := range [][]Barrier{l.barriers, l.expected} {
+		for _, k := range known {
+			if k.Writer != "" && k.sameBatch(e) {
+				e.Writer = k.Writer
+			}
+		}
+	}
+	return e
+}
+
+// noteBarriers keeps the list of the log's barriers.
+func (l *Log) noteBarriers(batches []psm.Batch) {
+	found := false
+	for i := range batches {
+		if b := &batches[i]; b.IsBarrier() {
+			l.barriers = append(l.barriers, l.entry(b))
+			found = true
+		}
+	}
+	if !found {
+		return
+	}
+	// The log has them too, and the lists what is not in it: recovery finds what
+	// this write does not save.
+	l.stopsDirty = true
+	if err := l.saveLists(l.barrierLists); err != nil {
+		l.cfg.Logger.Warn("list of barriers is left to the next flush", "log", l.dir, "error", err)
+	}
+}
+
+// Stops returns the stops by which own barriers are known.
+func (l *Log) Stops() []psm.Stop {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.stops)
+}
+
+// SetStops replaces the list of stops, synced before it returns: to be called
+// before anything in a new stop's epoch is appended.
+func (l *Log) SetStops(stops []psm.Stop) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if slices.Equal(stops, l.stops) {
+		return nil
+	}
+	lists := l.barrierLists
+	lists.stops = slices.Clone(stops)
+	if err := l.saveLists(lists); err != nil {
+		return err
+	}
+	if l.useStops() {
+		return l.reload()
+	}
+	return nil
+}
+
+// CutEpoch is the leader epoch of the last cut of mirroring that the log has
+// followed, 0 for none.
+func (l *Log) CutEpoch() int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cutEpoch
+}
+
+// SetCutEpoch notes that the log has followed a cut, synced before it returns:
+// to be called before anything is appended after the cut.
+func (l *Log) SetCutEpoch(epoch int32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	lists := l.barrierLists
+	lists.cutEpoch = epoch
+	return l.saveLists(lists)
+}
+
+// useStops gives the producer state the stops that the log has followed. One
+// that wants a cut that is still to come has no effect on what lies beyond it.
+// It reports whether the state must be made anew.
+func (l *Log) useStops() (reload bool) {
+	latest := l.epochs.latest()
+	return l.state.SetStops(slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
+		return s.BarrierOffset < l.logEnd && s.Epoch > latest
+	}))
+}
+
+// Barriers lists the barriers that the log holds or has held, by offset, and
+// whether each is this partition's own.
+func (l *Log) Barriers() (barriers []Barrier, own []bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	barriers = slices.Clone(l.barriers)
+	for _, b := range barriers {
+		own = append(own, isOwn(l.stops, b))
+	}
+	return barriers, own
+}
+
+// NoteBarriers learns from a source's list who wrote the barriers that came, or
+// are yet to come, from it. It is synced before it returns: a batch does not say
+// who wrote it, so this has to be on disk before the batch is.
+func (l *Log) NoteBarriers(source []Barrier) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	lists := l.barrierLists
+	lists.expected = nil
+	for _, s := range source {
+		if s.Offset >= l.logEnd {
+			lists.expected = append(lists.expected, s)
+			continue
+		}
+		i := slices.IndexFunc(lists.barriers, s.sameBatch)
+		if i >= 0 && lists.barriers[i].Writer == "" && s.Writer != "" {
+			lists.barriers = slices.Clone(lists.barriers)
+			lists.barriers[i].Writer = s.Writer
+		}
+	}
+	if slices.Equal(lists.expected, l.expected) && slices.Equal(lists.barriers, l.barriers) {
+		return nil
+	}
+	return l.saveLists(lists)
+}
+
+// cutStops takes barriers at or above end off the lists, and the stops that
+// they belong to: those that began in an epoch that the log had reached.
+func (l *Log) cutStops(end int64, latest int32) error {
+	lists := l.barrierLists
+	lists.stops = slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
+		return s.BarrierOffset >= end && s.Epoch <= latest
+	})
+	lists.barriers = slices.DeleteFunc(slices.Clone(l.barriers), func(b Barrier) bool { return b.Offset >= end })
+	if len(lists.stops) == len(l.stops) && len(lists.barriers) == len(l.barriers) {
+		return nil
+	}
+	return l.saveLists(lists)
+}

@@ -1,0 +1,163 @@
+package check
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/suite/history"
+)
+
+func TestEveryShapeHoldsEverything(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			got := judged(shape(nil).evidence(t))
+			for _, c := range checks {
+				v := got[c.id]
+				require.Equal(t, Held, v.Outcome, "%s: %s %v", c.id, v.Reason, v.Findings)
+			}
+		})
+	}
+}
+
+// badShape is a run of several episodes in which one thing is wrong.
+type badShape struct {
+	shape, name string
+	before      map[string]func(*saga) // see saga.before
+	spoil       func(s *saga)          // when all is played
+	episode     int32
+	violated    []string // the first with anomaly and offset
+	anomaly     Anomaly
+	offset      int64
+}
+
+// captured returns the batch at an offset in a log as it was captured.
+func (s *saga) captured(n int32, cluster, topic string, offset int64) *spec {
+	return at(s.saved[n][cluster][topic], offset)
+}
+
+var badShapes = []badShape{
+	{
+		shape: "failback", name: "a zombie's batch was not cut", episode: 2,
+		violated: []string{"LOG-1", "BAR-3", "TXN-2"}, anomaly: UncutSuffix, offset: 15,
+		spoil: func(s *saga) {
+			*s.captured(2, "A", "t", 15) = s.zombie("A", 15)
+			s.dropReads(2, 15)
+		},
+	},
+	{
+		shape: "failback", name: "an inherited barrier was altered", episode: 2,
+		violated: []string{"LOG-1"}, anomaly: AlteredBatch, offset: 11,
+		spoil: func(s *saga) { s.captured(2, "A", "t", 11).value = barrier(0, 0, idC).value },
+	},
+	{
+		shape: "failback", name: "no barrier in the second stop", episode: 2,
+		violated: []string{"BAR-1"}, anomaly: MissingBarrier, offset: 1,
+		spoil: func(s *saga) { s.saved[2]["A"]["e"] = s.saved[2]["A"]["e"][:1] },
+	},
+	{
+		shape: "failback", name: "a batch that was the destination's comes late", episode: 3,
+		violated: []string{"LINK-1", "BAR-3"}, anomaly: LateBytes, offset: 69,
+		spoil: func(s *saga) {
+			late := *s.captured(3, "A", "t", 15) // B wrote it, and A mirrored it
+			late.base, late.epoch = 69, s.epoch["B"]
+			s.saved[3]["B"]["t"] = append(s.saved[3]["B"]["t"], late)
+		},
+	},
+	{
+		shape: "failback", name: "a record of the second period is lost on its own cluster", episode: 3,
+		violated: []string{"IDEM-4"}, anomaly: LostWrite, offset: 45,
+		before: map[string]func(*saga){"align 3": func(s *saga) {
+			b := at(s.logs["A"]["t"], 45)
+			b.tags = []history.Tag{{Cluster: "A", Writer: "nobody", Txn: history.NoTxn, Intent: history.IntentNone, Place: "t-0"}}
+		}},
+	},
+	{
+		shape: "resumed", name: "the barrier of the first stop was not cut", episode: 2,
+		violated: []string{"LOG-1", "BAR-3", "LOG-3"}, anomaly: UncutSuffix, offset: 11,
+		spoil: func(s *saga) {
+			old := *at(s.saved[1]["B"]["t"], 11)
+			*s.captured(2, "B", "t", 11) = old
+			s.dropReads(2, 11)
+		},
+	},
+	{
+		shape: "chain", name: "the middle keeps what its upstream cut", episode: 2,
+		violated: []string{"LOG-1", "TXN-2"}, anomaly: AlteredBatch, offset: 11,
+		spoil: func(s *saga) {
+			*s.captured(2, "C", "t", 11) = *s.captured(1, "A", "t", 11)
+		},
+	},
+	{
+		shape: "fan-out", name: "one of two has a foreign source id", episode: 2,
+		violated: []string{"BAR-4"}, anomaly: WrongSource, offset: 0,
+		spoil: func(s *saga) { s.captured(2, "C", "e", 0).value = barrier(0, 0, idB).value },
+	},
+}
+
+// zombie is a batch of a client of the cluster's that had its answer before the
+// mirror into it started.
+func (s *saga) zombie(cluster string, base int64) spec {
+	tag := history.Tag{Cluster: cluster, Writer: "zombie", Txn: history.NoTxn, Intent: history.IntentNone, Place: "t-0"}
+	return spec{base: base, epoch: at(s.saved[2][cluster]["t"], base).epoch, pid: 102, seq: 5, payload: "payload", tags: []history.Tag{tag}}
+}
+
+// dropReads makes the readers of an episode see nothing at an offset.
+func (s *saga) dropReads(n int32, offset int64) {
+	s.events = slices.DeleteFunc(s.events, func(e history.Event) bool {
+		return e.Episode == n && e.Read != nil && e.Read.Offset == offset
+	})
+}
+
+func TestEachShapeShowsWhatIsWrongInIt(t *testing.T) {
+	for _, tc := range badShapes {
+		t.Run(tc.shape+"/"+tc.name, func(t *testing.T) {
+			s := shapes[tc.shape](tc.before)
+			if tc.spoil != nil {
+				tc.spoil(s)
+			}
+			got := judged(s.evidence(t))
+			var violated []string
+			for id, v := range got {
+				if v.Outcome != Violated || overAll(id) {
+					continue
+				}
+				violated = append(violated, id)
+				for _, f := range v.Findings {
+					require.Equal(t, tc.episode, f.Episode, "%s: %v", id, f)
+				}
+			}
+			require.ElementsMatch(t, tc.violated, violated, "%v", got[tc.violated[0]].Reason)
+			f := got[tc.violated[0]].Findings[0]
+			require.Equal(t, tc.anomaly, f.Anomaly, "%v", f)
+			require.Equal(t, tc.offset, f.Offset, "%v", f)
+		})
+	}
+}
+
+// A downstream that stops before it got its upstream's barrier writes its own at
+// the very offset.
+func TestADownstreamsBarrierMayLieWhereItsUpstreamsDoes(t *testing.T) {
+	s := newSaga("a-to-b", "b-to-c")
+	s.source(1)
+	s.start(1)
+	s.start(2)
+	s.open(1)
+	s.copy(2)
+	s.request(1)
+	s.stop(1)
+	s.ep = 2
+	s.phase(history.StopRequested)
+	s.stop(2)
+	s.promoted(1)
+	s.promoted(2)
+	require.Equal(t, at(s.logs["B"]["t"], 11).key, at(s.logs["C"]["t"], 11).key)
+	got := judged(s.evidence(t))
+	for _, id := range []string{"LOG-1", "LOG-2", "LOG-3", "BAR-1", "BAR-2", "BAR-3", "BAR-4", "PSM-1"} {
+		require.NotEqual(t, Violated, got[id].Outcome, got[id].Reason)
+	}
+	tr := newTrial(s.evidence(t))
+	require.Equal(t, int64(11), tr.views[1].part("t", 0).lead.barrierOffset())
+	require.Equal(t, tr.views[1].part("t", 0).lead.entries[0].records[0].tag, tr.final("C", "t", 0).entries[0].records[0].tag)
+}

@@ -1,0 +1,190 @@
+package check
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+
+	"watershed.example/suite/history"
+)
+
+// trial is a whole run before the judge. Checks of one stop look at one view;
+// checks that span episodes look at all of them.
+type trial struct {
+	ev    *Evidence
+	run   *Run
+	views []*judge // one for each episode, in their order
+
+	// decoded holds the batches of logs that were read already: views share
+	// logs, and both sides of one.
+	decoded map[*Replica][]entry
+}
+
+func newTrial(ev *Evidence) *trial {
+	t := &trial{ev: ev, run: &ev.Run, decoded: map[*Replica][]entry{}}
+	if len(ev.Run.Episodes) == 0 {
+		for i := range ev.Run.Edges {
+			t.views = append(t.views, newView(t, &ev.Run.Edges[i], Episode{Logs: LogsDir, Exercises: ev.Run.Exercises}, ev.Events))
+		}
+	}
+	for _, e := range ev.Run.Episodes {
+		edge := &ev.Run.Edges[slices.IndexFunc(ev.Run.Edges, func(g Edge) bool { return g.Mirror == e.Mirror })]
+		t.views = append(t.views, newView(t, edge, e, t.eventsOf(e, edge)))
+	}
+	for _, j := range t.views {
+		for _, name := range j.edge.Topics {
+			for p := range ev.Run.Topic(name).Partitions {
+				j.edge.parts = append(j.edge.parts, j.newPart(name, p))
+			}
+		}
+	}
+	return t
+}
+
+// eventsOf returns what belongs to an episode: what its requests were and what
+// was seen of it until its end. Writes are kept whichever episode they were made
+// in, since a log holds what came from upstream before; so is what befell
+// brokers.
+func (t *trial) eventsOf(ep Episode, edge *Edge) []history.Event {
+	end := t.endOf(ep, edge)
+	var kept []history.Event
+	for i := range t.ev.Events {
+		e := &t.ev.Events[i]
+		switch {
+		case e.Seq > end:
+			return kept
+		case e.Episode == ep.Number, e.Episode == 0, e.Produce != nil, e.Txn != nil, e.InitPID != nil, e.Node != nil:
+			kept = append(kept, *e)
+		}
+	}
+	return kept
+}
+
+// endOf is the number of the episode's last event: the one that says that it
+// settled, or what was stamped as its own later. It ends at the latest when a
+// mirror into the same partitions starts again.
+func (t *trial) endOf(ep Episode, edge *Edge) int64 {
+	end, stop := int64(0), never
+	for i := range t.ev.Events {
+		e := &t.ev.Events[i]
+		if e.Episode != ep.Number {
+			continue
+		}
+		end = e.Seq
+		if e.Phase != nil && e.Phase.Name == history.StopRequested {
+			stop = min(stop, e.Seq)
+		}
+	}
+	if end == 0 {
+		return math.MaxInt64
+	}
+	for i := range t.ev.Events {
+		e := &t.ev.Events[i]
+		if e.Seq > stop && e.Seq <= end && e.Episode != ep.Number && e.Episode != 0 && startsInto(e, edge) {
+			return e.Seq - 1
+		}
+	}
+	return end
+}
+
+// startsInto says whether the event asks for the start of a mirror into the
+// edge's partitions.
+func startsInto(e *history.Event, edge *Edge) bool {
+	return e.Kind == history.KindMirrorRPCBegin && e.MirrorRPC.API == startAPI && e.MirrorRPC.Cluster == edge.Destination &&
+		slices.ContainsFunc(e.MirrorRPC.Topics, func(topic string) bool { return slices.Contains(edge.Topics, topic) })
+}
+
+// startAPI is the request that starts a mirror's topics.
+const startAPI = "StartMirrorTopics"
+
+// logsOf returns the logs at an episode's end.
+func (t *trial) logsOf(ep Episode) []*Replica {
+	if filepath.Clean(ep.Logs) == LogsDir {
+		return t.ev.Replicas
+	}
+	return t.ev.Captured[ep.Number]
+}
+
+// decode returns a log's batches, for the caller to keep: the bytes are read once.
+func (t *trial) decode(r *Replica) []entry {
+	known, ok := t.decoded[r]
+	if !ok {
+		known = decode(r)
+		t.decoded[r] = known
+	}
+	own := slices.Clone(known)
+	for i := range own {
+		own[i].records = slices.Clone(own[i].records)
+	}
+	return own
+}
+
+// final returns a partition's longest log on a cluster as it was at the run's
+// end, with its transactions; nil when it is not there.
+func (t *trial) final(cluster, topic string, partition int32) *side {
+	r := longest(t.ev.replicasOf(cluster, topic, partition))
+	if r == nil {
+		return nil
+	}
+	return t.line(r)
+}
+
+// line takes a log apart as one line of history, whoever wrote its parts.
+func (t *trial) line(r *Replica) *side {
+	s := &side{Replica: r, entries: t.decode(r), barrier: -1, cut: end(r), whole: true}
+	for i := range s.entries {
+		s.entries[i].origin = asIs
+	}
+	s.index()
+	s.replay()
+	return s
+}
+
+func longest(replicas []*Replica) *Replica {
+	var most *Replica
+	for _, r := range replicas {
+		if most == nil || end(r) > end(most) {
+			most = r
+		}
+	}
+	return most
+}
+
+// part returns the view's part of a partition; nil when it mirrors none such.
+func (j *judge) part(topic string, index int32) *part {
+	for _, p := range j.edge.parts {
+		if p.topic == topic && p.index == index {
+			return p
+		}
+	}
+	return nil
+}
+
+// writableSince is when the writable period of a partition on the view's source
+// began that the view's stop found there: records that clients wrote to it
+// before are what it was mirrored, or cut. 0 where the source never was a
+// destination, never where it mirrored itself at the stop.
+func (j *judge) writableSince(topic string, index int32) int64 {
+	since := int64(0)
+	var started int64
+	for _, other := range j.trial.views {
+		e := other.edge
+		if other == j || e.Destination != j.edge.Source || !slices.Contains(e.Topics, topic) {
+			continue
+		}
+		stopped := e.stopped
+		if p := other.part(topic, index); p != nil {
+			stopped = p.stopped
+		}
+		if e.started < j.edge.stopRequested {
+			started = max(started, e.started, 1)
+		}
+		if stopped < j.edge.stopRequested {
+			since = max(since, stopped)
+		}
+	}
+	if started > since {
+		return never
+	}
+	return since
+}
