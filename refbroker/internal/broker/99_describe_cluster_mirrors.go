@@ -21,9 +21,16 @@ import (
 // partition of this node's only once its log takes writes (RO-4): the quorum's
 // record comes a moment earlier.
 func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
-	return wire.Of("DescribeClusterMirrors", 0, 0, func(_ context.Context, _ *wire.Request, r *mirrorrpc.DescribeClusterMirrorsRequest) (wire.Response, error) {
+	return wire.Of("DescribeClusterMirrors", 0, 0, func(ctx context.Context, _ *wire.Request, r *mirrorrpc.DescribeClusterMirrorsRequest) (wire.Response, error) {
 		resp := &mirrorrpc.DescribeClusterMirrorsResponse{}
 		img := e.Quorum.Image()
+		if slices.ContainsFunc(r.MirrorNames, func(name string) bool { return img.Mirrors[name] == nil }) {
+			// It may just have been made over another node.
+			wait, cancel := context.WithTimeout(ctx, catchUpTimeout)
+			defer cancel()
+			_ = e.Quorum.CatchUp(wait) // what is known is told in any case
+			img = e.Quorum.Image()
+		}
 		names := r.MirrorNames
 		if len(names) == 0 && len(r.LastMirrorEpochLookups) == 0 { // a lookup alone describes nothing
 			names = slices.Sorted(maps.Keys(img.Mirrors))

@@ -39,6 +39,15 @@ func (c RegisterBroker) apply(img *Image) (*Image, any, error) {
 	return next, b, nil
 }
 
+// Sync changes nothing: once it is applied here, all that was committed before
+// it is.
+type Sync struct{}
+
+// Kind names the command.
+func (Sync) Kind() (string, int) { return "Sync", 1 }
+
+func (Sync) apply(img *Image) (*Image, any, error) { return img, nil, nil }
+
 // ProducerIDBlockSize is how many producer ids a broker gets at a time, as in
 // Kafka.
 const ProducerIDBlockSize = 1000

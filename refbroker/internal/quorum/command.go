@@ -108,6 +108,7 @@ func resultOf(c Command) reflect.Type {
 func kinds() []kind {
 	return append([]kind{
 		kindOf(RegisterBroker{}).giving((*Broker)(nil)),
+		kindOf(Sync{}),
 		kindOf(FenceBroker{}),
 		kindOf(UnfenceBroker{}),
 		kindOf(ElectLeader{}).giving((*Partition)(nil)),

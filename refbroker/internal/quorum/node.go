@@ -180,6 +180,17 @@ func (n *Node) WaitReady(ctx context.Context) error {
 // Voters lists the ids of the quorum's members.
 func (n *Node) Voters() []int32 { return sortedIDs(n.voters) }
 
+// CatchUp waits until this node's image holds all that was committed before the
+// call, by whichever node: what a client did over one node, it may go on with
+// over another.
+func (n *Node) CatchUp(ctx context.Context) error {
+	if len(n.voters) < 2 {
+		return nil // what is committed was applied here
+	}
+	_, err := n.Apply(ctx, Sync{})
+	return err
+}
+
 // HandOver gives the quorum's leadership to another member, if this node has
 // it and there is one.
 func (n *Node) HandOver(ctx context.Context) error {
