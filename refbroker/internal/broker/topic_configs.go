@@ -37,7 +37,7 @@ func topicConfigs() map[string]func(string) error {
 		"segment.index.bytes":                     atLeast(4),
 		"segment.jitter.ms":                       atLeast(0),
 		"segment.ms":                              atLeast(1),
-		"unclean.leader.election.enable":          oneOf("false"),
+		"unclean.leader.election.enable":          oneOf("true", "false"),
 		"follower.replication.throttled.replicas": anything,
 		"leader.replication.throttled.replicas":   anything,
 	}

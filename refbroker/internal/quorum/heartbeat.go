@@ -84,56 +84,6 @@ func (h *hearts) judge(img *Image, now time.Time, session time.Duration) (fence,
 	return fence, unfence
 }
 
-// control is the controller: as long as this node leads the quorum it fences
-// brokers that fall silent, and lets those lead again that come back.
-func (n *Node) control(ctx context.Context) {
-	session := n.cfg.SessionTimeout
-	every := session / 10
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	led := false
-	last := time.Now()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		now := time.Now()
-		late := now.Sub(last) > session/2
-		last = now
-		leads := n.Leader() == n.cfg.NodeID
-		if leads && (!led || late) {
-			n.hearts.forgive()
-		}
-		led = leads
-		if !leads {
-			continue
-		}
-		fence, unfence := n.hearts.judge(n.Image(), now, session)
-		for _, b := range fence {
-			n.cfg.Log.Warn("broker is silent, and fenced", "broker", b.ID, "session_timeout", session)
-			n.decide(ctx, FenceBroker{ID: b.ID, Epoch: b.Epoch})
-		}
-		for _, b := range unfence {
-			n.cfg.Log.Info("broker is back, and unfenced", "broker", b.ID)
-			n.decide(ctx, UnfenceBroker{ID: b.ID, Epoch: b.Epoch})
-		}
-		if len(fence)+len(unfence) > 0 {
-			last = time.Now() // the wait for the quorum is nobody's silence
-		}
-	}
-}
-
-// decide applies a controller's command. What fails is judged anew.
-func (n *Node) decide(ctx context.Context, c Command) {
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.SessionTimeout)
-	defer cancel()
-	if _, err := n.Apply(ctx, c); err != nil && ctx.Err() == nil {
-		n.cfg.Log.Warn("controller's decision was not recorded", "error", err)
-	}
-}
-
 // KeepAlive tells the controller, wherever it is, that this broker lives, until
 // ctx ends. A node that is alone has nobody to tell.
 func (n *Node) KeepAlive(ctx context.Context, epoch int64) {

@@ -44,9 +44,13 @@ type Config struct {
 	// written down; 0 is a minute, as in Kafka.
 	CheckpointEvery time.Duration
 	// Lag is replica.lag.time.max.ms: how long a follower may lack something
-	// before it leaves the ISR; 0 is 10 seconds.
+	// before it leaves the ISR; 0 is [DefaultLag].
 	Lag time.Duration
 }
+
+// DefaultLag is the default of [Config.Lag]: Kafka's before 2.5 (KIP-537),
+// since tests wait for it.
+const DefaultLag = 10 * time.Second
 
 // Manager holds the partitions of one node.
 type Manager struct {
@@ -106,7 +110,7 @@ func NewManager(cfg Config) (*Manager, error) {
 		cfg.CheckpointEvery = time.Minute
 	}
 	if cfg.Lag <= 0 {
-		cfg.Lag = 10 * time.Second
+		cfg.Lag = DefaultLag
 	}
 	m := &Manager{
 		joining: make(chan struct{}, 1),
