@@ -186,18 +186,24 @@ func (c *testCluster) leader(topic string, index int32, not ...int32) int32 {
 // the leader has, committed.
 func (c *testCluster) inSync(topic string, index int32) {
 	c.t.Helper()
+	var all []replica.Offsets
+	defer func() {
+		if c.t.Failed() {
+			c.t.Logf("%+v, offsets by node %+v", c.partition(topic, index), all)
+		}
+	}()
 	c.eventually(fmt.Sprintf("all replicas of %s-%d in sync", topic, index), func() bool {
 		if len(c.partition(topic, index).ISR) < len(c.nodes) {
 			return false
 		}
-		var all []replica.Offsets
+		all = nil
 		for _, n := range c.nodes {
 			p, err := n.Env().Replicas.Partition(topic, index)
 			if err != nil {
 				return false
 			}
 			o := p.Offsets()
-			o.LeaderSince = 0
+			o.LeaderSince, o.LogEpoch = 0, 0 // a leader's epoch needs no record
 			all = append(all, o)
 		}
 		for _, o := range all {

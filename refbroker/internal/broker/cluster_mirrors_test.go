@@ -48,6 +48,7 @@ func TestAStopSurvivesItsLeader(t *testing.T) {
 			a, lso := sourceWithTraffic(t)
 			arrived, taken := make(chan int32, 1), &atomic.Bool{}
 			c := startCluster(t, 3, func(cfg *Config) {
+				cfg.SessionTimeout = 700 * time.Millisecond
 				cfg.Gate = &holdingGate{point: point, node: cfg.NodeID, arrived: arrived, taken: taken}
 			})
 			c.mirror(a)
