@@ -246,10 +246,14 @@ type EpochResult struct {
 	LogStartOffset int64
 	// Barriers are those that the log holds or has held, by offset.
 	Barriers []Barrier
-	// HistoryClusterIDs are the clusters that the log was mirrored from, at first
-	// or second hand; UpstreamClusterIDs those that it is mirrored from now,
-	// nearest first.
-	HistoryClusterIDs, UpstreamClusterIDs []string
+	// LogName is the log's name among those of all clusters, another one once the
+	// log was begun anew. History are the names of those that it was mirrored
+	// from, at first or second hand.
+	LogName string
+	History []string
+	// UpstreamClusterIDs are the clusters that it is mirrored from now, nearest
+	// first.
+	UpstreamClusterIDs []string
 }
 
 // NewEpochResult returns a result in which nothing is told.
@@ -284,8 +288,9 @@ func walkEpochResult(c *coder, e *EpochResult) {
 			c.text(&b.WriterClusterID)
 			c.tags()
 		}),
-		tagArray(FirstOwnTag+4, &e.HistoryClusterIDs, (*coder).text),
-		tagArray(FirstOwnTag+5, &e.UpstreamClusterIDs, (*coder).text),
+		tagOf(FirstOwnTag+4, &e.LogName, "", (*coder).text),
+		tagArray(FirstOwnTag+5, &e.History, (*coder).text),
+		tagArray(FirstOwnTag+6, &e.UpstreamClusterIDs, (*coder).text),
 	)
 }
 

@@ -208,7 +208,40 @@ func TestClientReportsEveryTopicsError(t *testing.T) {
 	_, err = Client{R: a}.Describe(t.Context(), "m")
 	require.ErrorIs(t, err, ErrUnknownMirror)
 
+	pause := NewPauseMirrorTopicsRequest().ResponseKind().(*TopicsResponse)
+	pause.Topics = []TopicResult{{Name: "t", ErrorCode: 142, ErrorMessage: &message}}
+	a.resp = pause
+	err = Client{R: a}.Pause(t.Context(), "m", "t")
+	require.ErrorIs(t, err, ErrMirrorTopicBeingStopped)
+	require.Equal(t, &PauseMirrorTopicsRequest{MirrorName: "m", Topics: []NamedTopic{{"t"}}, StateValidationOffset: -1}, a.req)
+	resume := NewResumeMirrorTopicsRequest().ResponseKind().(*TopicsResponse)
+	resume.ErrorCode = 137 // about the mirror: no topic has one
+	a.resp = resume
+	require.ErrorIs(t, Client{R: a}.Resume(t.Context(), "m", "t"), ErrUnknownMirror)
+	require.Equal(t, &ResumeMirrorTopicsRequest{MirrorName: "m", Topics: []NamedTopic{{"t"}}, StateValidationOffset: -1}, a.req)
+	a.resp = &DeleteClusterMirrorResponse{ErrorCode: 143, ErrorMessage: &message}
+	err = Client{R: a}.Delete(t.Context(), "m")
+	require.ErrorIs(t, err, ErrMirrorNotEmpty)
+	require.ErrorContains(t, err, message)
+	bump := NewBumpLeaderEpochsRequest().ResponseKind().(*PartitionsResponse)
+	bump.Topics = []PartitionResults{{Name: "t", Partitions: []PartitionResult{{PartitionIndex: 1}, {PartitionIndex: 2, ErrorCode: 3}}}}
+	a.resp = bump
+	require.ErrorIs(t, Client{R: a}.Bump(t.Context(), [16]byte{7}, 40, 1, 2), kerr.UnknownTopicOrPartition)
+	require.Equal(t, []BumpTopic{{TopicID: [16]byte{7}, Partitions: []BumpPartition{{1, 40}, {2, 40}}}}, a.req.(*BumpLeaderEpochsRequest).Topics)
+	state := ReadState{PartitionIndex: 1, State: 7, PreviousState: NoPreviousState, ErrorMessage: &message}
+	a.resp = &ReadMirrorStatesResponse{Topics: []ReadStates{{Name: "t", Partitions: []ReadState{state}}}}
+	states, err := Client{R: a}.ReadStates(t.Context(), "m", "t", 1)
+	require.NoError(t, err, "a FAILED state is no failed request")
+	require.Equal(t, []ReadState{state}, states)
+
 	a.resp = nil
+	for what, do := range map[string]func() error{
+		"delete": func() error { return Client{R: a}.Delete(t.Context(), "m") },
+		"bump":   func() error { return Client{R: a}.Bump(t.Context(), [16]byte{}, 0, 0) },
+		"states": func() error { _, err := Client{R: a}.ReadStates(t.Context(), "m", "t", 0); return err },
+	} {
+		require.ErrorContains(t, do(), "no broker", what)
+	}
 	_, err = Client{R: a}.List(t.Context())
 	require.ErrorContains(t, err, "no broker")
 }

@@ -52,17 +52,26 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.testHooks, "test-hooks", "", "unix `SOCKET` by which tests hold and kill this broker (see: refbroker hooks)")
-	flags.StringArrayVar(&f.defects, "defect", nil, "be wrong in a way that tests must see (repeatable; needs --test-hooks): "+defectNames())
+	flags.StringArrayVar(&f.defects, "defect", nil, "be wrong in the way `NAME`, which tests must see (repeatable; needs --test-hooks):\n"+defectNames())
 	flags.IntVar(&f.readyFD, "ready-fd", -1, "inherited descriptor `N` that gets one line of JSON once the node serves")
 	flags.IntVar(&f.lifelineFD, "lifeline-fd", -1, "inherited pipe `N`: the node stops cleanly when its other end is gone")
 }
 
+// defectNames are the defects, in lines of a width for a terminal.
 func defectNames() string {
-	var names []string
-	for _, d := range defect.All() {
-		names = append(names, string(d))
+	lines := []string{""}
+	for i, d := range defect.All() {
+		name := string(d)
+		if i < len(defect.All())-1 {
+			name += ", "
+		}
+		if last := lines[len(lines)-1]; len(last)+len(name) <= 80 {
+			lines[len(lines)-1] = last + name
+		} else {
+			lines = append(lines, name)
+		}
 	}
-	return strings.Join(names, ", ")
+	return strings.ReplaceAll(strings.Join(lines, "\n"), " \n", "\n")
 }
 
 // config checks the flags and makes a node's configuration of them.

@@ -193,11 +193,11 @@ func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolatio
 		case e.Read != nil && e.Read.Cluster == p.Destination && e.Read.Topic == p.topic && e.Read.Partition == p.index:
 			lastRead[e.Read.Reader] = e.At
 			k := p.lead.at(e.Read.Offset)
-			if e.Read.Offset > barrier && k >= 0 && p.lead.entries[k].origin == local && !p.sourceHad(e.Read) {
+			if e.Read.Offset > barrier && k >= 0 && p.lead.entries[k].origin == local && p.lead.holds(e.Read) {
 				past[e.Read.Reader] = true
 			}
-			if k < 0 || !p.lead.entries[k].IsControl() || p.sourceHad(e.Read) {
-				continue
+			if k < 0 || !p.lead.entries[k].IsControl() || e.Read.Tag != "" {
+				continue // what carries a tag is no control record: it lay there before a truncation
 			}
 			r.findings = append(r.findings, j.told(p, VisibleBarrier, e.Read.Offset, "no control record to reach an application",
 				fmt.Sprintf("reader %s (%s) got one: key %x value %x", e.Read.Reader, e.Read.Isolation, e.Read.Key, e.Read.Value)))
@@ -237,18 +237,9 @@ func (j *judge) firstLocalWrite(p *part) int64 {
 	return never
 }
 
-// sourceHad says whether a reader saw what the source holds at that offset: a
-// read from before the truncation.
-func (p *part) sourceHad(read *history.Observed) bool {
-	if p.source == nil || read.Tag == "" {
-		return false
-	}
-	for _, at := range p.source.byTag[read.Tag] {
-		if at.offset == read.Offset {
-			return true
-		}
-	}
-	return false
+// holds says whether the log holds what a reader saw, at that offset.
+func (s *side) holds(read *history.Observed) bool {
+	return slices.ContainsFunc(s.byTag[read.Tag], func(at place) bool { return at.offset == read.Offset })
 }
 
 // nextVisible is the offset of the first record at or above offset that a

@@ -25,6 +25,9 @@ func (t *trial) ch1(r *ruling) {
 			continue
 		}
 		for _, p := range j.parts() {
+			if p.source == nil {
+				continue
+			}
 			for _, s := range p.dests {
 				for i := range s.below(s.cut) {
 					e := &s.entries[i]
@@ -39,8 +42,13 @@ func (t *trial) ch1(r *ruling) {
 					if first == nil {
 						continue
 					}
-					if j.asWritten(r, s, i, first, from) && from != p.Source && e.ProducerID >= 0 {
-						far++
+					if !j.asWritten(r, s, i, first, from) || from == p.Source || e.ProducerID < 0 {
+						continue
+					}
+					far++
+					if k := p.source.at(e.BaseOffset); k >= 0 && p.source.entries[k].ProducerID == -(e.ProducerID+2) {
+						r.findings = append(r.findings, j.at(s, RestoredID, i, fmt.Sprintf("producer id %d on every hop", e.ProducerID),
+							fmt.Sprintf("it is %d on cluster %s and %d again here", p.source.entries[k].ProducerID, p.Source, e.ProducerID)))
 					}
 				}
 			}

@@ -33,6 +33,8 @@ type Evidence struct {
 	// Captured are the logs at the end of the episodes that have some of their
 	// own, by the episode's number.
 	Captured map[int32][]*Replica
+	// Dumps are what the log dump tool printed of destinations' logs.
+	Dumps []Dump
 }
 
 // Replica is the raw log of one replica.
@@ -92,6 +94,9 @@ func Load(dir string) (*Evidence, error) {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
 	if ev.Replicas, err = loadReplicas(dir, LogsDir, &ev.Run); err != nil {
+		return nil, fmt.Errorf("load evidence: %w", err)
+	}
+	if ev.Dumps, err = loadDumps(dir, &ev.Run); err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
 	for _, e := range ev.Run.Episodes {

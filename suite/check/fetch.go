@@ -47,20 +47,24 @@ func (j *judge) txn4(r *ruling) {
 	r.saw("%d fetches at once, %d after a long poll, %d across a barrier", polls[0], polls[1], spans[0]+spans[1])
 }
 
-func (j *judge) abortedList(r *ruling, p *part, f *history.Fetch) {
+func (j *judge) abortedList(r *ruling, p *part, f *history.Fetch) { j.abortedOf(r, p, p.lead, f) }
+
+// abortedOf holds one fetch's list to the transactions of a log, and returns how
+// many it has to name.
+func (j *judge) abortedOf(r *ruling, p *part, log *side, f *history.Fetch) (needed int) {
 	how := fmt.Sprintf("the %s fetch of [%d, %d), %s", f.Isolation, f.FetchOffset, f.NextOffset, f.Served)
 	if f.Isolation == history.ReadUncommitted {
 		if len(f.Aborted) > 0 {
 			r.findings = append(r.findings, j.told(p, StaleAbort, f.FetchOffset, "no aborted list in "+how, fmt.Sprintf("%d entries", len(f.Aborted))))
 		}
-		return
+		return 0
 	}
 	listed := map[history.Aborted]bool{}
 	for _, a := range f.Aborted {
 		listed[a] = true
 	}
 	real := map[history.Aborted]bool{}
-	for _, t := range p.lead.txns {
+	for _, t := range log.txns {
 		if t.end < 0 || t.committed {
 			continue
 		}
@@ -68,7 +72,11 @@ func (j *judge) abortedList(r *ruling, p *part, f *history.Fetch) {
 		if t.end >= f.FetchOffset {
 			real[a] = true
 		}
-		if t.first < f.NextOffset && t.last >= f.FetchOffset && !listed[a] {
+		if t.first >= f.NextOffset || t.last < f.FetchOffset {
+			continue
+		}
+		needed++
+		if !listed[a] {
 			r.findings = append(r.findings, j.told(p, MissingAbort, t.first, fmt.Sprintf("producer id %d, first offset %d in the aborted list of %s", a.ProducerID, a.FirstOffset, how), "it is not there: aborted records would be shown"))
 		}
 	}
@@ -78,4 +86,5 @@ func (j *judge) abortedList(r *ruling, p *part, f *history.Fetch) {
 				fmt.Sprintf("producer id %d, first offset %d: its committed records above would be hidden", a.ProducerID, a.FirstOffset)))
 		}
 	}
+	return needed
 }

@@ -173,6 +173,9 @@ func (j *judge) txn6(r *ruling) {
 			if !o.at(p) || o.began < p.stopped || o.sent.Trial != history.TrialLate || p.lead == nil || !p.hasEnded(o) {
 				continue
 			}
+			if p.inTime(o) {
+				continue
+			}
 			expected := batchWords(o) + " refused: its transaction has ended"
 			if !j.inAnyLog(r, p, o, ZombieAppend, expected) && o.result.Code > 0 && !retriable[o.result.Code] {
 				late++
@@ -183,6 +186,17 @@ func (j *judge) txn6(r *ruling) {
 	r.need(ended > 0, "no transaction ended on the promoted cluster")
 	r.need(j.edge.settled != never, "the run did not settle")
 	r.saw("%d batches delivered late were refused, %d transactions ended", late, ended)
+}
+
+// inTime says whether the batch came before the marker of its own transaction,
+// which a coordinator writes after it has answered: then it is part of that.
+func (p *part) inTime(o *operation) bool {
+	key := txnOf(o.sent.Tag)
+	for _, at := range p.lead.ownPlaces(o.sent.Tag) {
+		t := p.lead.txnAt(at)
+		return t != nil && t.writer == key.writer && t.number == key.number && t.first < at.offset && t.end > at.offset
+	}
+	return false
 }
 
 // hasEnded says whether the log holds the marker of the transaction to which o

@@ -65,6 +65,63 @@ func TestSavedEvidenceIsJudgedAsItWas(t *testing.T) {
 	}
 }
 
+// save writes a saga as an evidence folder.
+func (s *saga) save(t *testing.T) string {
+	dir := t.TempDir()
+	require.NoError(t, s.run.Save(filepath.Join(dir, RunFile)))
+	h, err := history.Create(filepath.Join(dir, HistoryFile), s.run.Scenario, s.run.Seed)
+	require.NoError(t, err)
+	for _, e := range s.events {
+		_, err := h.Append(e)
+		require.NoError(t, err)
+	}
+	require.NoError(t, h.Close())
+	write := func(path string, data []byte) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, path), data, 0o644))
+	}
+	ev := s.evidence(t)
+	all := ev.Replicas
+	for _, captured := range ev.Captured {
+		all = append(all, captured...)
+	}
+	for _, r := range all {
+		var data []byte
+		for _, b := range r.Batches {
+			data = append(data, b.Raw...)
+		}
+		write(filepath.Join(r.Dir, "00000000000000000000.log"), data)
+	}
+	for _, d := range s.dumps {
+		write(d.Path, []byte(d.Text))
+	}
+	return dir
+}
+
+func TestSavedEpisodesAreJudgedAsTheyWere(t *testing.T) {
+	for _, name := range []string{"failback", "chain"} {
+		for _, spoil := range []func(*saga){
+			func(*saga) {},
+			func(s *saga) { s.captured(2, s.legs[2].dst, "t", 7).payload = "another" },
+			func(s *saga) { s.redump(2, "e", "MirrorPidReset", "7") },
+		} {
+			s := shapes[name](nil).declareSamples(name)
+			spoil(s)
+			dir := s.save(t)
+			ev, err := Load(dir)
+			require.NoError(t, err)
+			want := All(s.evidence(t))
+			for i, v := range All(ev) {
+				require.Equal(t, want[i].Outcome, v.Outcome, v.Requirement)
+				require.Equal(t, want[i].Reason, v.Reason)
+				for _, f := range v.Findings {
+					require.FileExists(t, f.Evidence)
+				}
+			}
+		}
+	}
+}
+
 func TestATornTailIsAFindingUnlessItsBrokerWasKilled(t *testing.T) {
 	require.Equal(t, Violated, tornTail(t, newWorld(0)))
 	w := newWorld(0)

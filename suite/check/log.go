@@ -111,6 +111,7 @@ func (j *judge) log2(r *ruling) {
 					ids++
 				}
 			}
+			j.collisions(r, s)
 		}
 	}
 	r.need(ids > 0, "no batch with a producer id was mirrored")

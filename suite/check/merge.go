@@ -36,7 +36,7 @@ func (t *trial) merge(id string, each []Verdict) Verdict {
 		if more := len(merged.Findings) - 1; more > 0 {
 			merged.Reason += fmt.Sprintf(" (and %d more)", more)
 		}
-		merged.Findings = merged.Findings[:min(len(merged.Findings), maxFindings)]
+		merged.Findings = bounded(merged.Findings)
 	case len(open) > 0:
 		merged.Outcome, merged.Reason = Inconclusive, strings.Join(open, "; ")
 	case len(held) > 0:

@@ -46,6 +46,7 @@ type txnKey struct {
 // transaction with that id on the other, is noted as an oddity.
 func (s *side) replay() {
 	open := map[txnKey]*txn{}
+	dropped := map[int64]*txn{} // what a barrier found open, by producer id
 	for i := range s.entries {
 		e := &s.entries[i]
 		key := txnKey{e.origin.mirrored(), e.ProducerID}
@@ -56,6 +57,7 @@ func (s *side) replay() {
 			for k, t := range open {
 				if k.mirrored || s.whole {
 					t.end, t.byBarrier = e.BaseOffset, true
+					dropped[k.id] = t
 					delete(open, k)
 				}
 			}
@@ -65,6 +67,13 @@ func (s *side) replay() {
 				s.odd = append(s.odd, oddity{i, ForeignMarker, fmt.Sprintf(
 					"a %s marker of a %s transaction, while producer id %d has the open transaction %d of %s from offset %d",
 					e.control.Type, e.origin, e.ProducerID, other.number, other.writer, other.first)})
+			}
+			// Of ids as their clusters gave them a barrier parts the two.
+			if d := dropped[e.ProducerID]; e.ProducerID < -1 && d != nil && open[key] != nil && open[key].writer != d.writer {
+				s.odd = append(s.odd, oddity{i, ForeignMarker, fmt.Sprintf(
+					"a %s marker of transaction %d of %s, while the log keeps transaction %d of %s from offset %d under the same producer id: it ends that too",
+					e.control.Type, open[key].number, open[key].writer, d.number, d.writer, d.first)})
+				delete(dropped, e.ProducerID)
 			}
 			if t := open[key]; t != nil {
 				t.end, t.committed = e.BaseOffset, e.control.Type == wirelog.Commit

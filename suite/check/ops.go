@@ -75,8 +75,6 @@ func (t *trial) ops2(r *ruling) {
 // heldGate is a partition that waits at a gate.
 type heldGate struct {
 	cluster, place, point string
-	since                 int64
-	told                  bool
 }
 
 // atGates holds that a partition which waits at a gate is described as STOPPING,
@@ -89,8 +87,8 @@ func (t *trial) atGates(r *ruling) map[string]int {
 		e := &t.ev.Events[i]
 		switch {
 		case e.Gate != nil && e.Gate.What == history.GateHeld && e.Gate.Partition != "":
-			waiting = append(waiting, &heldGate{cluster: e.Gate.Cluster, place: e.Gate.Partition, point: e.Gate.Point, since: e.Seq})
-		case e.Gate != nil && e.Gate.What == history.GateReleased:
+			waiting = append(waiting, &heldGate{cluster: e.Gate.Cluster, place: e.Gate.Partition, point: e.Gate.Point})
+		case e.Gate != nil && (e.Gate.What == history.GateReleased || e.Gate.What == history.GateCrashed):
 			waiting = slices.DeleteFunc(waiting, func(h *heldGate) bool {
 				return h.cluster == e.Gate.Cluster && h.point == e.Gate.Point && (e.Gate.Partition == "" || e.Gate.Partition == h.place)
 			})
@@ -212,7 +210,7 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 				for _, s := range now {
 					s.held = s.held || s.e.Mirror.Cluster == g.Cluster
 				}
-			case history.GateReleased:
+			case history.GateReleased, history.GateCrashed:
 				gates[g.Cluster] = 0
 			}
 		}

@@ -22,40 +22,47 @@ func (j *judge) psm1(r *ruling) {
 		if p.lead == nil || p.stopped == never {
 			continue
 		}
-		before := p.lead.producersBelow(p.lead.boundary())
-		since := p.lead.producersSince(p.lead.boundary())
 		sampled := false
 		for i := range j.ev.Events {
 			d := j.ev.Events[i].Producers
-			if d == nil || d.When != history.WhenAfterStop || d.Code != 0 || d.Cluster != p.Destination || d.Topic != p.topic || d.Partition != p.index {
+			if d == nil || d.When != history.WhenAfterStop || d.Code != 0 || !p.of(p.Destination, d.Cluster, d.Topic, d.Partition) {
 				continue
 			}
 			samples++
 			sampled = true
-			for _, a := range d.Active {
-				if since[a.ProducerID][known{a.Epoch, a.LastSequence}] {
-					continue
-				}
-				says := "none of the destination's producers was ever in that state"
-				if len(since[a.ProducerID]) == 0 {
-					says = "no producer of the destination has that id"
-				}
-				where := int64(-1)
-				if k, ok := before[a.ProducerID]; ok {
-					where = p.lead.entries[k].BaseOffset
-				}
-				r.findings = append(r.findings, j.told(p, BarrierResurrect, where,
-					fmt.Sprintf("no producer from below %d, where the destination's own log begins", p.lead.localFrom()),
-					fmt.Sprintf("node %d describes producer id %d epoch %d last sequence %d: %s (event %d)", d.Node, a.ProducerID, a.Epoch, a.LastSequence, says, j.ev.Events[i].Seq)))
-			}
+			j.resurrected(r, p, &j.ev.Events[i], "")
 		}
-		if sampled && len(before) > 0 {
+		if sampled && len(p.lead.producersBelow(p.lead.boundary())) > 0 {
 			mirrored++
 		}
 	}
 	r.need(samples > 0, "producers were never described after the stop")
 	r.need(mirrored > 0, "no partition whose producers were described had a mirrored producer")
 	r.saw("%d descriptions after the stop, %d partitions had mirrored producers", samples, mirrored)
+}
+
+// resurrected finds the producers in a description that are in no state in which
+// the destination's own clients have put them since the barrier.
+func (j *judge) resurrected(r *ruling, p *part, e *history.Event, how string) {
+	d := e.Producers
+	before := p.lead.producersBelow(p.lead.boundary())
+	since := p.lead.producersSince(p.lead.boundary())
+	for _, a := range d.Active {
+		if since[a.ProducerID][known{a.Epoch, a.LastSequence}] {
+			continue
+		}
+		says := "none of the destination's producers was ever in that state"
+		if len(since[a.ProducerID]) == 0 {
+			says = "no producer of the destination has that id"
+		}
+		where := int64(-1)
+		if k, ok := before[a.ProducerID]; ok {
+			where = p.lead.entries[k].BaseOffset
+		}
+		r.findings = append(r.findings, j.told(p, BarrierResurrect, where,
+			fmt.Sprintf("no producer from below %d, where the destination's own log begins", p.lead.localFrom()),
+			fmt.Sprintf("node %d%s, describes producer id %d epoch %d last sequence %d: %s (event %d)", d.Node, how, a.ProducerID, a.Epoch, a.LastSequence, says, e.Seq)))
+	}
 }
 
 // producersBelow maps each producer id among the first entries to its last batch.

@@ -96,8 +96,13 @@ func (j *judge) ro4(r *ruling) {
 	for _, p := range j.parts() {
 		refused := map[string]bool{}
 		codes := map[int16]bool{readOnly: true}
-		accepted := map[string]bool{}
+		accepted := map[string]int64{} // writer → when it was first accepted
 		tried := map[string]*operation{}
+		note := func(o *operation) {
+			if accepted[o.sent.Writer] == 0 {
+				accepted[o.sent.Writer] = o.ended
+			}
+		}
 		for _, o := range j.order {
 			if !o.at(p) || o.began < p.mirroring {
 				continue
@@ -109,10 +114,10 @@ func (j *judge) ro4(r *ruling) {
 				codes[o.result.Code] = codes[o.result.Code] || o.sent.Mode == history.Plain
 			case o.began < p.stopped || o.sent.Collision != "" || o.sent.Trial != "":
 				if o.result.Outcome == history.OK {
-					accepted[w] = true
+					note(o)
 				}
 			case o.result.Outcome == history.OK:
-				accepted[w] = true
+				note(o)
 			case o.result.Outcome == history.Refused && codes[o.result.Code]:
 				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the %s write of %s accepted: the partition is STOPPED", o.sent.Mode, who(o.sent.Tag)), answer(o.result)))
 			case o.result.Outcome == history.Refused:
@@ -120,9 +125,9 @@ func (j *judge) ro4(r *ruling) {
 			}
 		}
 		for w := range refused {
-			if accepted[w] && !j.restarted(p) {
+			if at := accepted[w]; at > 0 && !j.restarted(p, at) {
 				again++
-			} else if o := tried[w]; o != nil && !accepted[w] && o.sent.Mode != history.Transactional {
+			} else if o := tried[w]; o != nil && at == 0 && o.sent.Mode != history.Transactional {
 				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("a write of %s accepted after STOPPED", w), answer(o.result)))
 			}
 		}
@@ -131,10 +136,11 @@ func (j *judge) ro4(r *ruling) {
 	r.saw("%d clients refused while mirroring were accepted later", again)
 }
 
-// restarted says whether a broker of the destination started after the stop's request.
-func (j *judge) restarted(p *part) bool {
+// restarted says whether a broker of the destination started between the stop's
+// request and a later moment.
+func (j *judge) restarted(p *part, before int64) bool {
 	for i := range j.ev.Events {
-		if e := &j.ev.Events[i]; e.Node != nil && e.Node.Cluster == p.Destination && e.Node.What == history.NodeStarted && e.Seq > p.stopRequested {
+		if e := &j.ev.Events[i]; e.Node != nil && e.Node.Cluster == p.Destination && e.Node.What == history.NodeStarted && e.Seq > p.stopRequested && e.Seq < before {
 			return true
 		}
 	}

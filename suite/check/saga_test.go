@@ -16,7 +16,7 @@ import (
 
 // saga is a hand-made run of several episodes on real shapes: logs are copied,
 // cut and captured as mirrors do, so that what one episode leaves is what the
-// next one finds. Topic t has traffic, topic e none.
+// next one finds. Topic t has traffic, topic e none, topic q that of sources only.
 type saga struct {
 	run    Run
 	events []history.Event
@@ -29,10 +29,14 @@ type saga struct {
 	saved  map[int32]map[string]map[string][]spec // episode: logs at its end
 	legs   map[int32]*leg
 	edges  map[string]Edge
+	topic  string // that clients write to
+	dumps  []Dump
 	// before is called at each named moment, such as "stopped 1": there a test
 	// spoils the run.
 	before map[string]func(*saga)
 }
+
+var sagaTopics = []string{"t", "e", "q"}
 
 // leg is one episode on its way.
 type leg struct {
@@ -50,17 +54,17 @@ func newSaga(mirrors ...string) *saga {
 	s := &saga{
 		logs: map[string]map[string][]spec{}, own: map[string]map[string]map[int64]bool{}, epoch: map[string]int32{},
 		next: map[string]int64{}, saved: map[int32]map[string]map[string][]spec{}, legs: map[int32]*leg{},
-		edges: map[string]Edge{}, before: map[string]func(*saga){},
+		edges: map[string]Edge{}, before: map[string]func(*saga){}, topic: "t",
 	}
 	s.run = Run{
 		Version: RunVersion, Scenario: "hand-made", Seed: 7, Command: "go test", Profile: ProfileV42,
-		Topics: []Topic{{Name: "t", Partitions: 1}, {Name: "e", Partitions: 1, Empty: []int32{0}}},
+		Topics: []Topic{{Name: "t", Partitions: 1}, {Name: "e", Partitions: 1, Empty: []int32{0}}, {Name: "q", Partitions: 1}},
 		Floors: Floors{Before: 5, During: 1, After: 5},
 	}
 	cluster := func(name string) {
 		if s.logs[name] == nil {
 			s.logs[name] = map[string][]spec{}
-			s.own[name] = map[string]map[int64]bool{"t": {}, "e": {}}
+			s.own[name] = map[string]map[int64]bool{"t": {}, "e": {}, "q": {}}
 			s.epoch[name] = int32(3 + len(s.logs))
 			s.run.Clusters = append(s.run.Clusters, Cluster{Name: name, ID: clusterIDs[name], Nodes: []int32{1}})
 		}
@@ -70,7 +74,7 @@ func newSaga(mirrors ...string) *saga {
 		cluster(src)
 		cluster(dst)
 		if _, known := s.edges[m]; !known {
-			s.edges[m] = Edge{Mirror: m, Source: src, Destination: dst, Topics: []string{"t", "e"}}
+			s.edges[m] = Edge{Mirror: m, Source: src, Destination: dst, Topics: sagaTopics}
 			s.run.Edges = append(s.run.Edges, s.edges[m])
 		}
 		n := int32(i + 1)
@@ -122,18 +126,18 @@ func endOf(log []spec) int64 {
 
 // send is a write with its answer; the log gets it where the answer is OK.
 func (s *saga) send(cluster, writer string, mode history.Mode, pid int64, epoch int16, seq int32, n int, txn int64, intent history.Intent, c history.Collision, res history.Result) spec {
-	b := spec{base: s.end(cluster, "t"), epoch: s.epoch[cluster], pid: pid, pepoch: epoch, seq: seq, payload: "payload", time: 1000 + int64(len(s.events))}
+	b := spec{base: s.end(cluster, s.topic), epoch: s.epoch[cluster], pid: pid, pepoch: epoch, seq: seq, payload: "payload", time: 1000 + int64(len(s.events))}
 	if mode == history.Transactional {
 		b.attributes = transactional
 	}
 	for range n {
 		key := cluster + "/" + writer
-		b.tags = append(b.tags, history.Tag{Cluster: cluster, Writer: writer, Txn: txn, Intent: intent, Index: s.next[key], Place: "t-0"})
+		b.tags = append(b.tags, history.Tag{Cluster: cluster, Writer: writer, Txn: txn, Intent: intent, Index: s.next[key], Place: s.topic + "-0"})
 		s.next[key]++
 	}
 	s.op++
 	p := history.Produce{
-		Writer: writer, Cluster: cluster, Topic: "t", Mode: mode, Tag: b.tags[0], Count: int32(n), Offset: -1, Collision: c,
+		Writer: writer, Cluster: cluster, Topic: s.topic, Mode: mode, Tag: b.tags[0], Count: int32(n), Offset: -1, Collision: c,
 		Batch: &history.BatchID{ProducerID: pid, Epoch: epoch, BaseSequence: seq},
 	}
 	begin := p
@@ -141,7 +145,7 @@ func (s *saga) send(cluster, writer string, mode history.Mode, pid int64, epoch 
 	p.Result = &res
 	if res.Outcome == history.OK {
 		p.Offset = b.base
-		s.logs[cluster]["t"] = append(s.logs[cluster]["t"], b)
+		s.logs[cluster][s.topic] = append(s.logs[cluster][s.topic], b)
 	}
 	s.add(history.Event{Kind: history.KindProduceAck, Op: s.op, Produce: &p})
 	return b
@@ -187,6 +191,45 @@ func (s *saga) source(n int32) {
 	s.plain(l.src, w("plain"), 1)
 	s.idem(l.src, w("raw"), l.pid+9, 3, 0, 2, "")
 	s.idem(l.src, w("raw"), l.pid+10, 3, 0, 1, "")
+	s.topic = "q"
+	s.idem(l.src, w("quiet"), l.pid+20, 0, 0, 2, "")
+	s.topic = "t"
+}
+
+// abandon leaves a transaction open on a cluster that is to mirror soon.
+func (s *saga) abandon(cluster, writer string, pid int64, epoch int16, number int64) {
+	s.add(history.Event{Kind: history.KindTxnBegin, Txn: &history.Txn{Writer: writer, Cluster: cluster, TransactionalID: writer + "-id", Number: number, Intent: history.IntentAbort}})
+	s.txn(cluster, writer, pid, epoch, number, history.IntentOpen)
+}
+
+// again takes up its transactional id while the cluster mirrors.
+func (s *saga) again(n int32, writer string, res history.Result) {
+	s.ep = n
+	s.add(history.Event{Kind: history.KindInitProducerID, InitPID: &history.InitPID{Writer: writer, Cluster: s.legs[n].dst, TransactionalID: writer + "-id", Result: &res}})
+}
+
+// restart ends the promoted cluster's broker and starts it again.
+func (s *saga) restart(n int32, how history.NodeEvent) {
+	l := s.legs[n]
+	for _, what := range []history.NodeEvent{how, history.NodeStarted} {
+		s.add(history.Event{Kind: history.KindNode, Node: &history.Node{Cluster: l.dst, Node: 1, What: what}})
+	}
+	s.sample(l.dst, n, history.WhenAfterRestart)
+}
+
+// dump is what the dump tool prints of barriers.
+func (s *saga) dump(l *leg) {
+	for _, topic := range sagaTopics {
+		d := Dump{Episode: l.n, Cluster: l.dst, Topic: topic, Path: DumpPath(l.n, l.dst, topic, 0)}
+		for _, b := range s.logs[l.dst][topic] {
+			d.Text += fmt.Sprintf("baseOffset: %d lastOffset: %d\n| offset: %d", b.base, b.base+b.count()-1, b.base)
+			if len(b.key) == 4 && b.key[3] == 7 {
+				d.Text += fmt.Sprintf(` headerKeys: [] MirrorPidReset {"version":0,"sourceClusterId":%q}`, b.value[3:len(b.value)-1])
+			}
+			d.Text += "\n"
+		}
+		s.dumps = append(s.dumps, d)
+	}
 }
 
 // start starts the leg's mirror: the destination cuts where the logs part, and copies.
@@ -194,11 +237,11 @@ func (s *saga) start(n int32) {
 	s.ep = n
 	l := s.legs[n]
 	s.op++
-	rpc := history.MirrorRPC{Cluster: l.dst, API: startAPI, Mirror: l.mirror, Topics: []string{"t", "e"}}
+	rpc := history.MirrorRPC{Cluster: l.dst, API: startAPI, Mirror: l.mirror, Topics: sagaTopics}
 	s.add(history.Event{Kind: history.KindMirrorRPCBegin, Op: s.op, MirrorRPC: &rpc})
 	s.at("align", n)
 	s.copy(n)
-	for _, topic := range []string{"t", "e"} {
+	for _, topic := range sagaTopics {
 		s.state(l, topic, "MIRRORING", -1, -1)
 	}
 	s.phase(history.Mirroring)
@@ -207,7 +250,7 @@ func (s *saga) start(n int32) {
 // copy makes the destination hold what the source does.
 func (s *saga) copy(n int32) {
 	l := s.legs[n]
-	for _, topic := range []string{"t", "e"} {
+	for _, topic := range sagaTopics {
 		src, dst := s.logs[l.src][topic], s.logs[l.dst][topic]
 		common := 0
 		for common < len(src) && common < len(dst) && bytes.Equal(src[common].encode(), dst[common].encode()) {
@@ -247,7 +290,14 @@ func (s *saga) open(n int32) {
 	s.copy(n)
 	s.state(l, "t", "MIRRORING", -1, -1)
 	s.probes(l)
+	if slices.ContainsFunc(s.events, func(e history.Event) bool { return e.Kind == history.KindTxnBegin && e.Txn.Cluster == l.dst }) {
+		s.again(n, "zombie-txn", ok)
+	}
 	s.sample(l.src, n, history.WhenMirroring)
+	s.sample(l.dst, n, history.WhenMirroring)
+	s.fetch(l, history.Fetch{Served: history.AtOnce, Isolation: history.ReadCommitted})
+	refused := history.Result{Outcome: history.Refused, Code: 44, Message: "the topic is mirrored"}
+	s.add(history.Event{Kind: history.KindProbe, Probe: &history.Probe{What: history.ProbeDeleteRecords, Cluster: l.dst, Topic: "t", State: "MIRRORING", Result: &refused}})
 	s.sample(l.dst, n, history.WhenMirroring)
 }
 
@@ -281,7 +331,7 @@ func (s *saga) stop(n int32) {
 	s.ep = n
 	l := s.legs[n]
 	s.epoch[l.dst]++
-	for _, topic := range []string{"t", "e"} {
+	for _, topic := range sagaTopics {
 		at := modelOf(s.logs[l.dst][topic], s.own[l.dst][topic]).lso
 		s.cut(l.dst, topic, at)
 		if topic == "t" {
@@ -291,7 +341,7 @@ func (s *saga) stop(n int32) {
 		s.own[l.dst][topic][at] = true
 	}
 	s.at("stopped", n)
-	for _, topic := range []string{"t", "e"} {
+	for _, topic := range sagaTopics {
 		at := endOf(s.logs[l.dst][topic]) - 1
 		s.state(l, topic, "STOPPED", at, at)
 	}
@@ -313,10 +363,10 @@ func (s *saga) late(n int32) {
 // sample asks a cluster for ends and producers of both topics.
 func (s *saga) sample(cluster string, n int32, when history.When) {
 	s.ep = n
-	for _, topic := range []string{"t", "e"} {
+	for _, topic := range sagaTopics {
 		m := modelOf(s.logs[cluster][topic], s.own[cluster][topic])
-		end := s.end(cluster, topic)
-		s.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: cluster, Node: 1, Topic: topic, HighWatermark: end, LastStableOffset: m.lso, LogEndOffset: end}})
+		end, epoch := s.end(cluster, topic), s.epoch[cluster]
+		s.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: cluster, Node: 1, Topic: topic, HighWatermark: end, LastStableOffset: m.lso, LogEndOffset: end, LeaderEpoch: &epoch}})
 		d := &history.Producers{Cluster: cluster, Node: 1, Topic: topic, When: when}
 		for _, id := range slices.Sorted(maps.Keys(m.producers)) {
 			d.Active = append(d.Active, m.producers[id])
@@ -342,6 +392,9 @@ func (s *saga) promoted(n int32) {
 	s.phase(history.Settled)
 	s.sample(l.dst, n, history.WhenAfterStop)
 	s.views(l)
+	s.restart(n, history.NodeKilled)
+	s.restart(n, history.NodeStopped)
+	s.dump(l)
 	s.saved[n] = map[string]map[string][]spec{}
 	for _, cluster := range []string{l.src, l.dst} {
 		s.saved[n][cluster] = map[string][]spec{}
@@ -357,23 +410,17 @@ func (s *saga) position(l *leg, reader, topic string, at int64, final bool) {
 
 // views fetches and reads the destination's topic t.
 func (s *saga) views(l *leg) {
-	log := s.logs[l.dst]["t"]
-	m := modelOf(log, s.own[l.dst]["t"])
-	hw := endOf(log)
 	for _, f := range []history.Fetch{
 		{FetchOffset: 0, Served: history.AtOnce, Isolation: history.ReadCommitted},
 		{FetchOffset: 0, Served: history.LongPoll, Isolation: history.ReadCommitted},
 		{FetchOffset: l.l + 1, Served: history.AtOnce, Isolation: history.ReadCommitted},
 		{FetchOffset: 0, Served: history.AtOnce, Isolation: history.ReadUncommitted, AbortedNull: true},
 	} {
-		f.Cluster, f.Node, f.Topic, f.NextOffset, f.HighWatermark, f.LastStableOffset = l.dst, 1, "t", hw, hw, m.lso
-		for _, a := range m.aborted {
-			if f.Isolation == history.ReadCommitted && a.end >= f.FetchOffset {
-				f.Aborted = append(f.Aborted, a.Aborted)
-			}
-		}
-		s.add(history.Event{Kind: history.KindFetch, Fetch: &f})
+		s.fetch(l, f)
 	}
+	log := s.logs[l.dst]["t"]
+	m := modelOf(log, s.own[l.dst]["t"])
+	hw := endOf(log)
 	for _, reader := range []string{"rc", "ru"} {
 		for _, b := range log {
 			for i, tag := range b.tags {
@@ -384,6 +431,23 @@ func (s *saga) views(l *leg) {
 		}
 		s.position(l, reader, "t", hw, true)
 	}
+}
+
+// fetch fetches from the destination's topic t as far as readers may.
+func (s *saga) fetch(l *leg, f history.Fetch) {
+	m := modelOf(s.logs[l.dst]["t"], s.own[l.dst]["t"])
+	f.Cluster, f.Node, f.Topic = l.dst, 1, "t"
+	f.HighWatermark, f.LastStableOffset = s.end(l.dst, "t"), m.lso
+	f.NextOffset = f.HighWatermark
+	if f.Isolation == history.ReadCommitted {
+		f.NextOffset = f.LastStableOffset
+		for _, a := range m.aborted {
+			if a.end >= f.FetchOffset {
+				f.Aborted = append(f.Aborted, a.Aborted)
+			}
+		}
+	}
+	s.add(history.Event{Kind: history.KindFetch, Fetch: &f})
 }
 
 // truth is what a broker has to make of a log.
@@ -443,7 +507,7 @@ func modelOf(log []spec, own map[int64]bool) truth {
 
 func (s *saga) evidence(t testing.TB) *Evidence {
 	require.Empty(t, s.before, "moments that never came")
-	ev := &Evidence{Run: s.run, Events: s.events, Captured: map[int32][]*Replica{}}
+	ev := &Evidence{Run: s.run, Events: s.events, Captured: map[int32][]*Replica{}, Dumps: s.dumps}
 	require.NoError(t, s.run.Validate())
 	for _, e := range s.run.Episodes {
 		if e.Logs == LogsDir {
@@ -458,9 +522,13 @@ func (s *saga) evidence(t testing.TB) *Evidence {
 }
 
 func replicas(t testing.TB, dir string, logs map[string]map[string][]spec) []*Replica {
+	return replicasOf(t, dir, logs, sagaTopics...)
+}
+
+func replicasOf(t testing.TB, dir string, logs map[string]map[string][]spec, topics ...string) []*Replica {
 	var all []*Replica
 	for _, cluster := range slices.Sorted(maps.Keys(logs)) {
-		for _, topic := range []string{"t", "e"} {
+		for _, topic := range topics {
 			r := &Replica{Cluster: cluster, Node: 1, Topic: topic, Dir: LogDirIn(dir, cluster, 1, topic, 0)}
 			var data []byte
 			for _, b := range logs[cluster][topic] {
@@ -496,7 +564,7 @@ var shapes = map[string]func(before map[string]func(*saga)) *saga{
 		s.ep = 2 // A lives on, and elects the epochs that B uses
 		s.epoch["A"] += 2
 		s.idem("A", "zombie", 102, 0, 5, 2, "")
-		s.txn("A", "zombie-txn", 101, 3, 3, history.IntentOpen)
+		s.abandon("A", "zombie-txn", 199, 3, 0)
 		s.failover(2)
 		s.failover(3)
 		return s
@@ -505,6 +573,8 @@ var shapes = map[string]func(before map[string]func(*saga)) *saga{
 		s := newSaga("a-to-b", "a-to-b")
 		s.before = before
 		s.failover(1)
+		s.ep = 2
+		s.abandon("B", "zombie-txn", 199, 3, 0)
 		s.failover(2)
 		return s
 	},

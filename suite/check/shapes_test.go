@@ -91,7 +91,7 @@ var badShapes = []badShape{
 	},
 	{
 		shape: "fan-out", name: "one of two has a foreign source id", episode: 2,
-		violated: []string{"BAR-4"}, anomaly: WrongSource, offset: 0,
+		violated: []string{"BAR-4", "BAR-7"}, anomaly: WrongSource, offset: 0,
 		spoil: func(s *saga) { s.captured(2, "C", "e", 0).value = barrier(0, 0, idB).value },
 	},
 }
@@ -160,4 +160,28 @@ func TestADownstreamsBarrierMayLieWhereItsUpstreamsDoes(t *testing.T) {
 	tr := newTrial(s.evidence(t))
 	require.Equal(t, int64(11), tr.views[1].part("t", 0).lead.barrierOffset())
 	require.Equal(t, tr.views[1].part("t", 0).lead.entries[0].records[0].tag, tr.final("C", "t", 0).entries[0].records[0].tag)
+}
+
+// What a reader of a downstream saw before its upstream was stopped, and cut it,
+// was right at that time; what no log upstream ever showed there was not.
+func TestAReadFromBeforeAStopUpstreamIsNotHeldAgainstTheView(t *testing.T) {
+	for name, tc := range map[string]struct {
+		from int64 // the record that the reader was shown at offset 12
+		want Outcome
+	}{"cut since": {12, Held}, "never there": {7, Violated}} {
+		s := shapes["chain"](map[string]func(*saga){"stopped 1": func(s *saga) {
+			tag := at(s.logs["A"]["t"], tc.from).tags[0]
+			for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
+				s.ep = 2
+				s.add(history.Event{Kind: history.KindRead, Read: &history.Observed{Reader: "across-" + string(level), Cluster: "C", Topic: "t", Isolation: level, Offset: 12, Tag: tag.String()}})
+				s.add(history.Event{Kind: history.KindReaderPosition, Reader: &history.Reader{Reader: "across-" + string(level), Cluster: "C", Topic: "t", Isolation: level, Start: 12, Position: 13, Final: true}})
+			}
+			// Where the barrier lies now.
+			s.add(history.Event{Kind: history.KindRead, Read: &history.Observed{Reader: "across-ru", Cluster: "C", Topic: "t", Isolation: history.ReadUncommitted, Offset: 11, Tag: tagAt(s.logs["A"]["t"], 11)}})
+			s.ep = 1
+		}})
+		got := judged(s.evidence(t))
+		require.Equal(t, tc.want, got["TXN-2"].Outcome, "%s: %s", name, got["TXN-2"].Reason)
+		require.Equal(t, Held, got["BAR-6"].Outcome, "%s: %s", name, got["BAR-6"].Reason)
+	}
 }

@@ -9,9 +9,19 @@ import (
 	"watershed.example/suite/wirelog"
 )
 
-// probed are the checks of one stop that need probes made for them, which not
-// every episode makes.
+// probed are the checks of one stop that need probes or samples made for them,
+// which not every episode makes.
 var probed = []check{
+	{"LOG-5", (*judge).log5},
+	{"BAR-7", (*judge).bar7},
+	{"RO-2", (*judge).ro2},
+	{"RO-3", (*judge).ro3},
+	{"PSM-3", (*judge).psm3},
+	{"PSM-4", (*judge).psm4},
+	{"PSM-5", (*judge).psm5},
+	{"PSM-6", (*judge).psm6},
+	{"PSM-7", (*judge).psm7},
+	{"PSM-9", (*judge).psm9},
 	{"IDEM-3", (*judge).idem3},
 	{"TXN-5", (*judge).txn5},
 	{"TXN-6", (*judge).txn6},

@@ -176,9 +176,9 @@ func (j *judge) views(r *ruling, p *part) (crossed int) {
 			if e.Seq < p.stopped {
 				of(o.Reader).early = true
 			}
-			if e.Seq < p.stopped && o.Offset >= p.lead.cut && p.sourceShows(o) {
-				// Read while the destination mirrored, and cut by the stop: the
-				// transaction had begun before one that was open, and ended after.
+			if e.Seq < p.stopped && j.shownThen(p, o) {
+				// Read while the destination mirrored, and cut since: the transaction
+				// had begun before one that was open, and ended after.
 				continue
 			}
 			of(o.Reader).seen[o.Offset] = o.Tag
@@ -187,6 +187,7 @@ func (j *judge) views(r *ruling, p *part) (crossed int) {
 			of(f.Reader).final = f
 		}
 	}
+	recut := j.recut(p)
 	model := map[int64]*record{}
 	for i := range p.lead.entries {
 		for k := range p.lead.entries[i].records {
@@ -206,7 +207,7 @@ func (j *judge) views(r *ruling, p *part) (crossed int) {
 			for k := range p.lead.entries[i].records {
 				rec := &p.lead.entries[i].records[k]
 				_, seen := v.seen[rec.offset]
-				if v.early && rec.offset >= p.lead.cut && rec.offset < p.maxEndSeen {
+				if v.early && rec.offset >= min(p.lead.cut, recut) && rec.offset < p.maxEndSeen {
 					// The reader may have stood above the cut: to notice a truncation
 					// is the client's part (KIP-320). Readers that began after the
 					// stop are held to these records.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"watershed.example/suite/contract"
 	"watershed.example/suite/history"
 )
 
@@ -229,5 +230,31 @@ func TestTheJudgeImportsNothingOfTheBroker(t *testing.T) {
 			name, inSuite := strings.CutPrefix(ours, "suite/")
 			require.True(t, inSuite && allowed[name], "the judge imports %s", pkg)
 		}
+	}
+}
+
+// unjudged are the requirements of the contract that no check judges yet, each
+// with what it waits for.
+var unjudged = map[string]string{
+	"LOG-4": "several replicas", "BAR-5": "several replicas", "BAR-8": "a cleaner", "PSM-2": "several replicas",
+	"PSM-8": "a log that somebody else wrote", "GRP-1": "consumer groups", "OPS-3": "a thousand partitions", "OPS-4": "a describe of what a stop would cut",
+}
+
+func TestEveryRequirementHasACheckOrAReason(t *testing.T) {
+	judged := Checked()
+	for _, req := range contract.All() {
+		if req.Family() == "SC" {
+			continue // of a single cluster, without any mirror
+		}
+		if unjudged[req.ID] != "" {
+			require.NotContains(t, judged, req.ID)
+			continue
+		}
+		require.Contains(t, judged, req.ID, "nobody judges it")
+	}
+	for i, id := range judged {
+		_, known := contract.Get(id)
+		require.True(t, known, "%s is judged, the contract does not hold it", id)
+		require.NotContains(t, judged[:i], id, "judged twice")
 	}
 }

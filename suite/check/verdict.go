@@ -27,6 +27,9 @@ const (
 	ForeignBatch      Anomaly = "foreign batch"      // lies where only the source's bytes may
 	UncutSuffix       Anomaly = "uncut suffix"       // what the cluster wrote itself, before it mirrored again
 	MissingBatch      Anomaly = "missing batch"      // the source has it, the destination does not
+	CollidingSequence Anomaly = "colliding sequence" // two clusters' producers under one rewritten id and epoch, out of sequence
+	CollidingEpoch    Anomaly = "colliding epoch"    // the same, a lower epoch behind a higher one
+	RestoredID        Anomaly = "restored id"        // rewritten on one hop, and back on the next
 	NegativeID        Anomaly = "negative id"        // producer id below -1
 	BrokenOrder       Anomaly = "broken order"       // offsets or epochs go back, or offsets jump
 	BadBytes          Anomaly = "bad bytes"          // a checksum is wrong, or bytes are no batch
@@ -42,6 +45,14 @@ const (
 	RefusedWrite      Anomaly = "refused write"      // though the partition was writable
 	EarlyWrite        Anomaly = "early write"        // accepted before the barrier
 	BarrierResurrect  Anomaly = "barrier resurrect"  // a producer from before the barrier is known after it
+	WrongState        Anomaly = "wrong state"        // a producer is not shown as the log says, or shown though it says nothing
+	InheritedExpiry   Anomaly = "inherited expiry"   // a barrier that came in with the records expired producers
+	LostProducer      Anomaly = "lost producer"      // one from after the barrier is not known any more
+	UnnamedBarrier    Anomaly = "unnamed barrier"    // the dump tool does not name it, or not its fields
+	EpochBehind       Anomaly = "epoch behind"       // the leader epoch is below one in the log
+	StaleMarker       Anomaly = "stale marker"       // of a transaction that was cut when mirroring started
+	WedgedId          Anomaly = "wedged id"          // a transactional id can't be used
+	Mutation          Anomaly = "mutation"           // of a log that is read-only
 	StaleDedupe       Anomaly = "stale dedupe"       // acknowledged with a mirrored batch's offset
 	StaleFence        Anomaly = "stale fence"        // refused because of a mirrored entry
 	PhantomAck        Anomaly = "phantom ack"        // acknowledged where the record is not
@@ -143,7 +154,7 @@ func (r *ruling) verdict() Verdict {
 	switch {
 	case len(r.findings) > 0:
 		v.Outcome = Violated
-		v.Findings = r.findings[:min(len(r.findings), maxFindings)]
+		v.Findings = bounded(r.findings)
 		v.Reason = r.findings[0].String()
 		if more := len(r.findings) - 1; more > 0 {
 			v.Reason += fmt.Sprintf(" (and %d more)", more)
@@ -156,4 +167,21 @@ func (r *ruling) verdict() Verdict {
 		v.Outcome, v.Reason = Held, strings.Join(r.looked, "; ")
 	}
 	return v
+}
+
+// bounded returns the first findings, and the first of each anomaly that is not
+// among them.
+func bounded(all []Finding) []Finding {
+	n := min(len(all), maxFindings)
+	kept, shown := slices.Clone(all[:n]), map[Anomaly]bool{}
+	for _, f := range kept {
+		shown[f.Anomaly] = true
+	}
+	for _, f := range all[n:] {
+		if !shown[f.Anomaly] {
+			shown[f.Anomaly] = true
+			kept = append(kept, f)
+		}
+	}
+	return kept
 }

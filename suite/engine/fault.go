@@ -10,6 +10,7 @@ import (
 	"watershed.example/suite/check"
 	"watershed.example/suite/history"
 	"watershed.example/suite/traffic"
+	"watershed.example/topologies"
 )
 
 // fault is what strikes in a scenario, and records what it did.
@@ -27,12 +28,15 @@ type fault struct {
 	before fixtures.Counts
 }
 
-// newFault prepares the scenario's fault, if it has one. Nudges go to parts of
-// the source, through its client link.
-func newFault(w *world, rec *traffic.Recorder, sc Scenario, parts []traffic.Partition) (*fault, error) {
-	m := sc.Topology.Mirrors[0]
+// newFault prepares the scenario's fault, if it has one, for the stop of mirror
+// m, which is that of the recorder's episode. Nudges go to parts of the source,
+// through its client link.
+func newFault(w *world, rec *traffic.Recorder, sc Scenario, m topologies.Mirror, parts []traffic.Partition) (*fault, error) {
 	f := &fault{rec: rec, link: w.env.MirrorLink(m.Name)}
-	planned := check.PlannedFault{ID: "fault-1", Link: "mirror:" + m.Link()}
+	planned := check.PlannedFault{ID: fmt.Sprintf("fault-%d", rec.Episode()), Episode: rec.Episode(), Link: "mirror:" + m.Link()}
+	if int32(sc.strikes()) != rec.Episode() {
+		return f, nil
+	}
 	switch {
 	case sc.RestartDestination:
 		planned.Name, planned.Phase = string(chaos.Partition), "before the stop"
@@ -40,7 +44,7 @@ func newFault(w *world, rec *traffic.Recorder, sc Scenario, parts []traffic.Part
 		planned.Name, planned.Phase = string(sc.Plan.Kind), sc.Plan.Point
 		var err error
 		if f.nudger, err = traffic.NewProducer(rec, w.cluster(m.From), traffic.ProducerOptions{
-			Name: "a-nudge", Mode: history.Plain, Attempts: 10,
+			Name: prefix(m.From, int(rec.Episode())) + "nudge", Mode: history.Plain, Attempts: 10,
 		}); err != nil {
 			return nil, err
 		}

@@ -17,22 +17,60 @@ const lastPoint = "after:stopped"
 
 // hooks is what the engine asks of a broker's test hooks.
 type hooks interface {
-	Hold(ctx context.Context, point string) error
-	Release(ctx context.Context, point string) error
+	Hold(ctx context.Context, point, partition string) error
+	Release(ctx context.Context, point, partition string) error
 	// Await returns the partition of the next arrival at point that no earlier
 	// Await returned.
 	Await(ctx context.Context, point string) (partition string, err error)
 }
 
-// gates watches a node's gates and records every arrival.
+// gateWatch hears of every arrival at a node's gates, as long as the node
+// lives, and tells the gates of the episode whose stop it is.
+type gateWatch struct {
+	hooks  hooks
+	wg     sync.WaitGroup
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	owners map[string]*gates // by partition
+}
+
+// watchGates starts to watch. close ends it.
+func watchGates(ctx context.Context, h hooks) *gateWatch {
+	w := &gateWatch{hooks: h, owners: map[string]*gates{}}
+	ctx, w.cancel = context.WithCancel(ctx)
+	for _, point := range chaos.Points() {
+		w.wg.Go(func() {
+			for {
+				partition, err := h.Await(ctx, point)
+				if err != nil {
+					return // the broker or the watch has ended
+				}
+				w.mu.Lock()
+				g := w.owners[partition]
+				w.mu.Unlock()
+				if g != nil {
+					g.arrive(point, partition)
+				}
+			}
+		})
+	}
+	return w
+}
+
+func (w *gateWatch) close() {
+	w.cancel()
+	w.wg.Wait()
+}
+
+// gates are those of one stop: they hear of its partitions only, and record
+// every arrival.
 type gates struct {
-	hooks   hooks
+	watch   *gateWatch
 	rec     *traffic.Recorder
 	cluster string
 	node    int32
-
-	wg     sync.WaitGroup
-	cancel context.CancelFunc
+	parts   []traffic.Partition
 
 	mu      sync.Mutex
 	held    []string
@@ -40,23 +78,16 @@ type gates struct {
 	changed chan struct{}
 }
 
-// watchGates starts to watch. close ends it.
-func watchGates(ctx context.Context, h hooks, rec *traffic.Recorder, cluster string, node int32) *gates {
+// of gives the partitions' arrivals, from now on, to a stop of theirs.
+func (w *gateWatch) of(rec *traffic.Recorder, cluster string, node int32, parts []traffic.Partition) *gates {
 	g := &gates{
-		hooks: h, rec: rec, cluster: cluster, node: node,
+		watch: w, rec: rec, cluster: cluster, node: node, parts: parts,
 		arrived: map[string][]string{}, changed: make(chan struct{}),
 	}
-	ctx, g.cancel = context.WithCancel(ctx)
-	for _, point := range chaos.Points() {
-		g.wg.Go(func() {
-			for {
-				partition, err := h.Await(ctx, point)
-				if err != nil {
-					return // the broker or the watch has ended
-				}
-				g.arrive(point, partition)
-			}
-		})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range parts {
+		w.owners[p.String()] = g
 	}
 	return g
 }
@@ -88,8 +119,10 @@ func (g *gates) hold(ctx context.Context, point string) error {
 	g.mu.Lock()
 	g.held = append(g.held, point)
 	g.mu.Unlock()
-	if err := g.hooks.Hold(ctx, point); err != nil {
-		return fmt.Errorf("hold %s: %w", point, err)
+	for _, p := range g.parts {
+		if err := g.watch.hooks.Hold(ctx, point, p.String()); err != nil {
+			return fmt.Errorf("hold %s: %w", point, err)
+		}
 	}
 	return nil
 }
@@ -100,19 +133,30 @@ func (g *gates) release(ctx context.Context, point string) error {
 	g.held = slices.DeleteFunc(g.held, func(p string) bool { return p == point })
 	g.mu.Unlock()
 	g.event(point, "", history.GateReleased)
-	if err := g.hooks.Release(ctx, point); err != nil {
-		return fmt.Errorf("release %s: %w", point, err)
+	for _, p := range g.parts {
+		if err := g.watch.hooks.Release(ctx, point, p.String()); err != nil {
+			return fmt.Errorf("release %s: %w", point, err)
+		}
 	}
 	return nil
 }
 
-// await waits until parts have all arrived at point.
-func (g *gates) await(ctx context.Context, point string, parts []traffic.Partition) error {
+// crashed records that the node was killed while it was held at point, which
+// ends the hold.
+func (g *gates) crashed(point string) {
+	g.mu.Lock()
+	g.held = nil
+	g.mu.Unlock()
+	g.event(point, "", history.GateCrashed)
+}
+
+// await waits until all partitions have arrived at point.
+func (g *gates) await(ctx context.Context, point string) error {
 	for {
 		g.mu.Lock()
 		changed := g.changed
 		var missing []string
-		for _, p := range parts {
+		for _, p := range g.parts {
 			if !slices.Contains(g.arrived[point], p.String()) {
 				missing = append(missing, p.String())
 			}
@@ -130,9 +174,4 @@ func (g *gates) await(ctx context.Context, point string, parts []traffic.Partiti
 			}
 		}
 	}
-}
-
-func (g *gates) close() {
-	g.cancel()
-	g.wg.Wait()
 }

@@ -24,6 +24,7 @@ type promotedTraffic struct {
 	raw     *traffic.Raw
 	prober  *traffic.Prober
 	payload []byte
+	prefix  string // of the names of all clients
 
 	// The same clients are refused before the stop and accepted after it.
 	plain, idempotent, transactional *traffic.Producer
@@ -36,21 +37,30 @@ type promotedTraffic struct {
 	hammerEnded chan struct{}
 }
 
-func newPromoted(ctx context.Context, rec *traffic.Recorder, cluster traffic.Cluster, l layout, seed uint64) (*promotedTraffic, error) {
+func newPromoted(
+	ctx context.Context, rec *traffic.Recorder, cluster traffic.Cluster, l layout, seed uint64, prefix string,
+	pass func(context.Context, *traffic.Raw) error,
+) (*promotedTraffic, error) {
 	d := &promotedTraffic{
-		rec: rec, cluster: cluster, layout: l, rng: traffic.Rand(seed, "promoted"),
+		rec: rec, cluster: cluster, layout: l, rng: traffic.Rand(seed, prefix+"promoted"), prefix: prefix,
 		stopHammer: func() {}, hammerEnded: make(chan struct{}),
 	}
 	d.payload = payloadOf(d.rng)
 	var err error
+	if d.raw, err = traffic.NewRaw(ctx, rec, cluster, prefix+"raw"); err != nil {
+		return d, err
+	}
+	if err := pass(ctx, d.raw); err != nil {
+		return d, err
+	}
 	for _, w := range []struct {
 		to   **traffic.Producer
 		name string
 		mode history.Mode
 	}{
-		{&d.plain, "b-plain", history.Plain},
-		{&d.idempotent, "b-idempotent", history.Idempotent},
-		{&d.transactional, "b-txn", history.Transactional},
+		{&d.plain, prefix + "plain", history.Plain},
+		{&d.idempotent, prefix + "idempotent", history.Idempotent},
+		{&d.transactional, prefix + "txn", history.Transactional},
 	} {
 		if *w.to, err = d.producer(w.name, w.mode, ""); err != nil {
 			return d, err
@@ -59,9 +69,6 @@ func newPromoted(ctx context.Context, rec *traffic.Recorder, cluster traffic.Clu
 	// The destination's first producer id goes to an ordinary producer, as the
 	// source's did: the two collide of themselves.
 	if _, _, err := d.idempotent.ID(ctx); err != nil {
-		return d, err
-	}
-	if d.raw, err = traffic.NewRaw(ctx, rec, cluster, "b-raw"); err != nil {
 		return d, err
 	}
 	d.prober, err = traffic.NewProber(ctx, d.raw, l.Probed, d.payload)
@@ -110,7 +117,7 @@ func (d *promotedTraffic) awaitHammer(ctx context.Context) error {
 // startReaders starts one reader for each isolation level, from offset 0.
 func (d *promotedTraffic) startReaders(ctx context.Context, name string) error {
 	for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
-		r, err := traffic.StartReader(ctx, d.rec, d.cluster, name+"-"+string(level), level, d.layout.All)
+		r, err := traffic.StartReader(ctx, d.rec, d.cluster, d.prefix+name+"-"+string(level), level, d.layout.All)
 		if err != nil {
 			return err
 		}
@@ -146,7 +153,7 @@ func (d *promotedTraffic) accepted(ctx context.Context) {
 func (d *promotedTraffic) collide(ctx context.Context, forged *traffic.Header, mirrored []mirroredTxn) error {
 	traffic.Forge(ctx, d.raw, d.layout.Forge, forged, d.payload)
 	for _, m := range mirrored {
-		txnID := "b-meets-" + m.writer
+		txnID := d.prefix + "meets-" + m.writer
 		met, err := traffic.MeetTransactional(ctx, d.raw, txnID, m.id, m.epoch)
 		if err != nil {
 			return err
@@ -240,7 +247,7 @@ func (d *promotedTraffic) fetchers(ctx context.Context, from func(traffic.Partit
 			continue
 		}
 		g.Go(func() error {
-			raw, err := traffic.NewRaw(ctx, d.rec, d.cluster, "b-fetch-"+p.String())
+			raw, err := traffic.NewRaw(ctx, d.rec, d.cluster, d.prefix+"fetch-"+p.String())
 			if err != nil {
 				return err
 			}

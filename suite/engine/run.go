@@ -68,18 +68,14 @@ func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 
 // record runs the scenario and saves its evidence.
 func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error) {
-	layout, err := layOut(sc.Topology, sc.Topology.Mirrors[0])
-	if err != nil {
-		return err
-	}
 	w, err := history.Create(historyPath(res.Folder), o.Name, o.Seed)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	s := &story{
-		scenario: sc, layout: layout, mirror: sc.Topology.Mirrors[0], seed: o.Seed,
-		rec: traffic.NewRecorder(w), progress: o.Progress,
+	s, err := newStory(sc, o, traffic.NewRecorder(w), res.Folder)
+	if err != nil {
+		return err
 	}
 	o.Progress("launch")
 	began := time.Now()
@@ -90,23 +86,27 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 		return err
 	}
 	s.launched = time.Since(began)
-	s.fault, err = newFault(s.world, s.rec, sc, layout.Written)
-	if err != nil {
-		return errors.Join(err, s.world.close())
+	for _, e := range s.episodes {
+		if e.fault, err = newFault(s.world, e.rec, sc, e.Mirror, e.layout.Written); err != nil {
+			return errors.Join(err, s.world.close())
+		}
 	}
+	run := s.plan(o) // before the episodes end, and their faults with them
 	played := limited(ctx, "self-test of the links", selfTestLimit, s.world.selfTest)
 	if played == nil {
 		s.began = time.Now()
 		played = s.play(ctx)
 	}
 	res.Up, res.Stuck = s.up, s.stuck
-	run := s.plan(o)
 	if played != nil && !s.began.IsZero() && ctx.Err() == nil && s.world.env.Lost() == nil {
 		// The clusters worked and live: what was seen may say why.
 		res.trouble, played = played, nil
 	}
 	ended := s.world.close()
 	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
+	if saved == nil {
+		saved = s.dump(ctx)
+	}
 	return errors.Join(played, ended, saved)
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"path/filepath"
+	"strconv"
 
 	"watershed.example/suite/check"
 )
@@ -22,10 +23,21 @@ func (s *story) plan(o Options) *check.Run {
 	sc := s.scenario
 	r := &check.Run{
 		Version: check.RunVersion, Scenario: sc.Name, Seed: o.Seed, Command: o.Reproduce,
-		Launcher: s.world.launcher(), Profile: check.ProfileV42, Exercises: sc.Requirements,
+		Launcher: s.world.launcher(), Profile: check.ProfileV42, Exercises: sc.Requirements(),
 		Floors:  check.Floors{Before: floorBefore, During: floorDuring, After: floorAfter},
 		Options: check.Options{StopBoundMs: stopBoundMs}, Defects: o.Defects,
-		Faults: s.fault.planned(),
+	}
+	stops := map[string]int{}
+	for _, e := range s.episodes {
+		logs := filepath.Join(check.EpisodesDir, strconv.Itoa(e.Number))
+		if e.last() {
+			logs = check.LogsDir
+		}
+		r.Episodes = append(r.Episodes, check.Episode{
+			Number: int32(e.Number), Mirror: e.Mirror.Name, Logs: logs, Exercises: sc.exercises(e.Number),
+		})
+		r.Faults = append(r.Faults, e.fault.planned()...)
+		stops[e.Mirror.Name]++
 	}
 	for _, c := range sc.Topology.Clusters {
 		var nodes []int32
@@ -35,7 +47,7 @@ func (s *story) plan(o Options) *check.Run {
 		r.Clusters = append(r.Clusters, check.Cluster{Name: c.Name, ID: s.world.clusterID(c.Name), Nodes: nodes})
 	}
 	for _, m := range sc.Topology.Mirrors {
-		r.Edges = append(r.Edges, check.Edge{Mirror: m.Name, Source: m.From, Destination: m.To, Topics: m.Topics, Stops: 1})
+		r.Edges = append(r.Edges, check.Edge{Mirror: m.Name, Source: m.From, Destination: m.To, Topics: m.Topics, Stops: stops[m.Name]})
 	}
 	for _, t := range sc.Topology.Topics {
 		topic := check.Topic{Name: t.Name, Partitions: int32(t.Partitions)}

@@ -16,6 +16,9 @@ type Scenario struct {
 	// Name is topology/fault/phase, and stable: it is part of test names.
 	Name     string
 	Topology topologies.Topology
+	// Episode is the number of the episode to whose stop all of the following
+	// happens; 0 for the first.
+	Episode int
 	// Plan is the fault and when it strikes; nil for none.
 	Plan *chaos.Plan
 	// HealAfterStop leaves the fault in place until STOPPED was seen.
@@ -27,11 +30,24 @@ type Scenario struct {
 	// RestartDestination cuts the source off and restarts every node of the
 	// destination before the stop is requested.
 	RestartDestination bool
-	// Requirements that the scenario exercises, by id.
-	Requirements []string
+	// CrashAt is the gate at which every node of the destination is killed, and
+	// started again; "" for none.
+	CrashAt string
 
 	short bool // part of a short run
 	deflt bool // part of a default run
+}
+
+// strikes is the number of the episode that the scenario does something to.
+func (s Scenario) strikes() int { return max(s.Episode, 1) }
+
+// restarts is how often the destination of that episode is restarted until its
+// promoted traffic meets the source's.
+func (s Scenario) restarts() int64 {
+	if s.RestartDestination || s.CrashAt != "" {
+		return 1
+	}
+	return 0
 }
 
 // Weight is what the scenario asks of the machine while it runs: its nodes.
@@ -51,6 +67,9 @@ func (s Scenario) holds() []string {
 	if s.Plan != nil {
 		return []string{s.Plan.Point}
 	}
+	if s.CrashAt != "" {
+		return []string{s.CrashAt}
+	}
 	if s.KillSource || s.RestartDestination {
 		// Without a source a stop is over in no time, and nobody would have tried
 		// to write during it.
@@ -59,26 +78,65 @@ func (s Scenario) holds() []string {
 	return nil
 }
 
-// exercised by every failover of an active-passive pair.
-func everyFailover() []string {
+// everyStop lists what each stop of a mirror exercises.
+func everyStop() []string {
 	return []string{
-		"AP-1", "LOG-1", "LOG-2", "LOG-3", "BAR-1", "BAR-2", "BAR-3", "BAR-4", "BAR-6", "RO-1", "RO-4", "RO-5",
+		"LOG-1", "LOG-2", "LOG-3", "BAR-1", "BAR-2", "BAR-3", "BAR-4", "BAR-6", "RO-1", "RO-4", "RO-5",
 		"PSM-1", "IDEM-1", "IDEM-2", "IDEM-4", "TXN-1", "TXN-2", "TXN-3", "TXN-4",
 	}
+}
+
+// exercises lists the requirements that the scenario exercises in an episode.
+func (s Scenario) exercises(episode int) []string {
+	ids := everyStop()
+	if episode != s.strikes() {
+		return ids
+	}
+	if s.Plan != nil {
+		ids = append(ids, "LINK-3")
+		if losesResponse(*s.Plan) {
+			ids = append(ids, "LINK-1")
+		}
+	}
+	if s.KillSource || s.RestartDestination {
+		ids = append(ids, "LINK-2")
+	}
+	if s.CrashAt != "" {
+		// What was refused before is accepted after a restart only.
+		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "RO-4" })
+	}
+	return ids
+}
+
+// Requirements lists all that the scenario exercises, in the order of the
+// contract: what its episodes do, and what its topology is about.
+func (s Scenario) Requirements() []string {
+	var ids []string
+	for _, e := range s.Topology.Episodes() {
+		ids = append(ids, s.exercises(e.Number)...)
+	}
+	if len(s.Topology.Mirrors) == 1 && len(s.Topology.Episodes()) == 1 {
+		ids = append(ids, "AP-1")
+	}
+	return inOrder(ids)
+}
+
+// inOrder sorts ids in the order of the contract, each once.
+func inOrder(ids []string) []string {
+	slices.SortFunc(ids, func(a, b string) int { return contract.Order(a) - contract.Order(b) })
+	return slices.Compact(ids)
 }
 
 // Expected lists the requirements that a default run has to cover, in the
 // order of the contract.
 func Expected() []string {
-	ids := append(everyFailover(), "LINK-1", "LINK-2", "LINK-3")
-	slices.SortFunc(ids, func(a, b string) int { return contract.Order(a) - contract.Order(b) })
-	return ids
+	return inOrder(append(everyStop(), "AP-1", "LINK-1", "LINK-2", "LINK-3"))
 }
 
 // NotSelected lists the expected requirements that no scenario declares.
 func NotSelected(scenarios []Scenario) []string {
 	return slices.DeleteFunc(Expected(), func(id string) bool {
-		return slices.ContainsFunc(scenarios, func(s Scenario) bool { return slices.Contains(s.Requirements, id) })
+		return slices.ContainsFunc(scenarios, func(s Scenario) bool { return slices.Contains(s.Requirements(), id) })
 	})
 }
 
@@ -101,45 +159,56 @@ func Scenarios(s Selection) []Scenario {
 }
 
 func matrix() []Scenario {
+	all := activePassive()
+	for _, t := range topologies.All()[1:] {
+		all = append(all, beyond(t)...)
+	}
+	return all
+}
+
+// activePassive is the whole matrix of faults and points, and what goes wrong
+// with whole clusters.
+func activePassive() []Scenario {
 	t := topologies.ActivePassive()
-	mirror := t.Mirrors[0]
 	all := []Scenario{
-		{
-			Name: t.Name + "/source-cut/destination-restarted", RestartDestination: true, short: true, deflt: true,
-			Requirements: []string{"LINK-2"},
-		},
-		{
-			Name: t.Name + "/source-killed/before-stop", KillSource: true, short: true, deflt: true,
-			Requirements: []string{"LINK-2"},
-		},
+		{Name: t.Name + "/source-cut/destination-restarted", RestartDestination: true, short: true, deflt: true},
+		{Name: t.Name + "/source-killed/before-stop", KillSource: true, short: true, deflt: true},
 		{Name: t.Name + "/no-fault/every-gate", EveryGate: true, deflt: true},
 		{Name: t.Name + "/no-fault/none", short: true, deflt: true},
 	}
 	kinds := chaos.Kinds()
 	for i, point := range chaos.Points() {
 		for j, kind := range kinds {
-			plan := chaos.Plan{Kind: kind, Link: mirror.Link(), Point: point}
 			sc := Scenario{
-				Name: t.Name + "/" + string(kind) + "/" + strings.Replace(point, ":", "-", 1),
-				Plan: &plan, HealAfterStop: (i+j)%2 == 0,
+				Name: t.Name + "/" + string(kind) + "/" + inName(point),
+				Plan: &chaos.Plan{Kind: kind, Link: t.Mirrors[0].Link(), Point: point}, HealAfterStop: (i+j)%2 == 0,
 				// Points and kinds are paired off along a diagonal: each point
 				// once, and each kind at least once.
-				deflt:        i%len(kinds) == j,
-				Requirements: []string{"LINK-3"},
-			}
-			if losesResponse(plan) {
-				sc.Requirements = append(sc.Requirements, "LINK-1")
+				deflt: i%len(kinds) == j,
 			}
 			sc.short = sc.deflt && slices.Contains(shortPoints, point)
 			all = append(all, sc)
 		}
+		all = append(all, Scenario{
+			Name: t.Name + "/crash/" + inName(point), CrashAt: point, deflt: slices.Contains(crashPoints, point),
+		})
 	}
 	for i := range all {
 		all[i].Topology = t
-		all[i].Requirements = append(everyFailover(), all[i].Requirements...)
 	}
 	return all
 }
+
+// inName is a point as names of tests hold it.
+func inName(point string) string { return strings.Replace(point, ":", "-", 1) }
+
+// beyond is what a topology with several episodes goes through.
+func beyond(t topologies.Topology) []Scenario {
+	return []Scenario{{Name: t.Name + "/no-fault/none", Topology: t}}
+}
+
+// crashPoints are where the crashes of a default run strike.
+var crashPoints = []string{"recorded:truncated", "after:barrier-appended", "before:stopped"}
 
 // shortPoints are where the faults of a short run strike.
 var shortPoints = []string{"before:truncated", "after:barrier-appended"}

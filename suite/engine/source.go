@@ -12,15 +12,6 @@ import (
 	"watershed.example/suite/traffic"
 )
 
-// transactionalBase is the first producer id that the source's transactional
-// producers use. It leaves the ids below to the destination's own first
-// producers, so that the destination can still hand this one out after its stop.
-const transactionalBase = 30
-
-// pidBlock is how many producer ids a broker takes at a time; after a restart
-// it goes on with the next block.
-const pidBlock = 1000
-
 // sourceTraffic is what runs against the source: everything that a stop has to
 // sort out.
 type sourceTraffic struct {
@@ -30,14 +21,17 @@ type sourceTraffic struct {
 	rng     *rand.Rand
 	raw     *traffic.Raw
 	payload []byte
+	// prefix begins the names of all clients, which are unique on a cluster.
+	prefix string
 
 	idempotent, second, plain, ending, straddling, open *traffic.Producer
-	live                                                *traffic.Producer // writes while the mirror is stopped
+	live                                                *traffic.Producer // writes while mirrors are stopped
 	mirrored                                            []mirroredTxn
-	wg                                                  sync.WaitGroup
-	stopLive                                            chan struct{} // closed to end the live traffic
-	cancelLive                                          context.CancelFunc
-	liveErr                                             error
+
+	wg         sync.WaitGroup
+	stopLive   chan struct{} // closed to end the live traffic; nil when there is none
+	cancelLive context.CancelFunc
+	liveErr    error
 }
 
 // mirroredTxn is a transactional producer of the source, with which one of the
@@ -51,20 +45,23 @@ type mirroredTxn struct {
 // newSource makes the source's producers, in the order that gives them the
 // producer ids that the collisions need: the first idempotent one gets the
 // cluster's first id, as the destination's first one will; the transactional ones
-// get ids from base on, with one left free before each.
-func newSource(ctx context.Context, rec *traffic.Recorder, cluster traffic.Cluster, l layout, seed uint64, base int64) (*sourceTraffic, error) {
+// get ids from the one that base names on, with one left free before each.
+func newSource(
+	ctx context.Context, rec *traffic.Recorder, cluster traffic.Cluster, l layout, seed uint64, prefix string,
+	base func(context.Context, *traffic.Raw) (int64, error),
+) (*sourceTraffic, error) {
 	s := &sourceTraffic{
-		rec: rec, cluster: cluster, layout: l, rng: traffic.Rand(seed, "source"),
-		stopLive: make(chan struct{}), cancelLive: func() {},
+		rec: rec, cluster: cluster, layout: l, rng: traffic.Rand(seed, prefix+"source"), prefix: prefix,
+		cancelLive: func() {},
 	}
 	s.payload = payloadOf(s.rng)
 	var err error
-	if s.raw, err = traffic.NewRaw(ctx, rec, cluster, "a-raw"); err != nil {
+	if s.raw, err = traffic.NewRaw(ctx, rec, cluster, prefix+"raw"); err != nil {
 		return s, err
 	}
 	producer := func(to **traffic.Producer, name string, mode history.Mode) error {
 		*to, err = traffic.NewProducer(rec, cluster, traffic.ProducerOptions{
-			Name: name, Mode: mode, Attempts: 10, Payload: s.payload,
+			Name: prefix + name, Mode: mode, Attempts: 10, Payload: s.payload,
 		})
 		if err != nil || mode == history.Plain {
 			return err
@@ -72,17 +69,21 @@ func newSource(ctx context.Context, rec *traffic.Recorder, cluster traffic.Clust
 		_, _, err = (*to).ID(ctx)
 		return err
 	}
-	if err := producer(&s.idempotent, "a-idempotent", history.Idempotent); err != nil {
+	first, err := base(ctx, s.raw)
+	if err != nil {
 		return s, err
 	}
-	if err := producer(&s.plain, "a-plain", history.Plain); err != nil {
+	if err := producer(&s.idempotent, "idempotent", history.Idempotent); err != nil {
+		return s, err
+	}
+	if err := producer(&s.plain, "plain", history.Plain); err != nil {
 		return s, err
 	}
 	for i, t := range []struct {
 		to   **traffic.Producer
 		name string
-	}{{&s.ending, "a-txn-ending"}, {&s.open, "a-txn-open"}} {
-		next := base + 2*int64(i)
+	}{{&s.ending, "txn-ending"}, {&s.open, "txn-open"}} {
+		next := first + 2*int64(i)
 		if free, err := traffic.BurnProducerIDs(ctx, s.raw, next); err != nil || !free {
 			return s, errors.Join(err, fmt.Errorf("producer id %d of cluster %s is not free", next, cluster.Name))
 		}
@@ -90,13 +91,13 @@ func newSource(ctx context.Context, rec *traffic.Recorder, cluster traffic.Clust
 			return s, err
 		}
 	}
-	if err := producer(&s.second, "a-idempotent-2", history.Idempotent); err != nil {
+	if err := producer(&s.second, "idempotent-2", history.Idempotent); err != nil {
 		return s, err
 	}
-	if err := producer(&s.straddling, "a-txn-straddling", history.Transactional); err != nil {
+	if err := producer(&s.straddling, "txn-straddling", history.Transactional); err != nil {
 		return s, err
 	}
-	return s, producer(&s.live, "a-live", history.Transactional)
+	return s, producer(&s.live, "live", history.Transactional)
 }
 
 // payloadOf draws the bytes that follow the tag in every record.
@@ -210,15 +211,17 @@ const (
 	liveMost = 2000
 )
 
-// startLive starts the traffic that goes on at the source through the whole
-// stop: short transactions that commit or abort, and plain records. It ends with
+// startLive starts the traffic that goes on at the source through whole stops:
+// short transactions that commit or abort, and plain records. It ends with
 // endLive, and of itself when the source no longer answers.
 func (s *sourceTraffic) startLive(ctx context.Context) {
 	ctx, s.cancelLive = context.WithCancel(ctx)
-	s.wg.Go(func() { s.liveErr = s.runLive(ctx) })
+	stop := make(chan struct{})
+	s.stopLive = stop
+	s.wg.Go(func() { s.liveErr = s.runLive(ctx, stop) })
 }
 
-func (s *sourceTraffic) runLive(ctx context.Context) error {
+func (s *sourceTraffic) runLive(ctx context.Context, stop <-chan struct{}) error {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
 	for i := range liveMost {
@@ -232,7 +235,7 @@ func (s *sourceTraffic) runLive(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-s.stopLive:
+		case <-stop:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -242,14 +245,19 @@ func (s *sourceTraffic) runLive(ctx context.Context) error {
 	return nil
 }
 
-// endLive ends the live traffic and returns what it met. Where the source still
-// answers, a write on its way is waited for.
+// endLive ends the live traffic, if there is any, and returns what it met. Where
+// the source still answers, a write on its way is waited for.
 func (s *sourceTraffic) endLive(answers bool) error {
+	if s.stopLive == nil {
+		return nil
+	}
 	if !answers {
 		s.cancelLive()
 	}
 	close(s.stopLive)
 	s.wg.Wait()
+	s.cancelLive()
+	s.stopLive = nil
 	if !answers {
 		return nil
 	}

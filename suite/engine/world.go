@@ -108,6 +108,15 @@ func (w *world) restartAll(ctx context.Context, cluster string) error {
 	return errors.Join(errs...)
 }
 
+// startAll starts every node of a cluster.
+func (w *world) startAll(ctx context.Context, cluster string) error {
+	var errs []error
+	for _, n := range w.env.Cluster(cluster).Nodes() {
+		errs = append(errs, n.Start(ctx))
+	}
+	return errors.Join(errs...)
+}
+
 // lives says whether a node of the cluster runs.
 func (w *world) lives(cluster string) bool {
 	for _, n := range w.env.Cluster(cluster).Nodes() {
@@ -163,20 +172,20 @@ func runPath(folder string) string { return filepath.Join(folder, check.RunFile)
 // nodeHooks are the test hooks of one node.
 type nodeHooks struct{ node *fixtures.Node }
 
-func (n nodeHooks) Hold(ctx context.Context, point string) error {
+func (n nodeHooks) Hold(ctx context.Context, point, partition string) error {
 	h, err := n.node.Hooks()
 	if err != nil {
 		return err
 	}
-	return h.Arm(ctx, point, "", "hold")
+	return h.Arm(ctx, point, partition, "hold")
 }
 
-func (n nodeHooks) Release(ctx context.Context, point string) error {
+func (n nodeHooks) Release(ctx context.Context, point, partition string) error {
 	h, err := n.node.Hooks()
 	if err != nil {
 		return err
 	}
-	_, err = h.Release(ctx, point, "")
+	_, err = h.Release(ctx, point, partition)
 	return err
 }
 

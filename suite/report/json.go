@@ -43,6 +43,8 @@ type jsonVerdict struct {
 
 type jsonFinding struct {
 	Anomaly   string   `json:"anomaly"`
+	Episode   int32    `json:"episode,omitempty"` // of the run, from 1
+	Mirror    string   `json:"mirror,omitempty"`  // that the episode stops
 	Cluster   string   `json:"cluster"`
 	Node      int32    `json:"node"`
 	Topic     string   `json:"topic"`
@@ -85,7 +87,8 @@ func scenarioJSON(s *Scenario) jsonScenario {
 		jv := jsonVerdict{Requirement: printable(v.Requirement), Outcome: v.Outcome, Reason: printable(v.Reason)}
 		for _, f := range v.Findings {
 			jf := jsonFinding{
-				Anomaly: string(f.Anomaly), Cluster: printable(f.Cluster), Node: f.Node, Topic: printable(f.Topic),
+				Anomaly: string(f.Anomaly), Episode: f.Episode, Mirror: printable(f.Mirror),
+				Cluster: printable(f.Cluster), Node: f.Node, Topic: printable(f.Topic),
 				Partition: f.Partition, Offset: f.Offset, Batch: printable(f.Batch),
 				Expected: printable(f.Expected), Got: printable(f.Got), Evidence: printable(f.Evidence),
 			}

@@ -34,7 +34,7 @@ func sample() *Result {
 				{Requirement: "AP-1", Outcome: check.Violated, Reason: "BAR-3", Findings: []check.Finding{{Anomaly: check.LateBytes}}},
 				{Requirement: "BAR-1", Outcome: check.Held, Reason: "one barrier in 2 partitions"},
 				{Requirement: "BAR-3", Outcome: check.Violated, Reason: "late bytes: " + nasty, Findings: []check.Finding{{
-					Anomaly: check.LateBytes, Cluster: "B", Node: 1, Topic: "t", Partition: 0, Offset: 9223372036854775806,
+					Anomaly: check.LateBytes, Episode: 2, Mirror: "a-to-b", Cluster: "B", Node: 1, Topic: "t", Partition: 0, Offset: 9223372036854775806,
 					Batch: "pid 9007199254740993 " + nasty, Around: []string{"  [1..1] data", "> [2..2] data " + nasty, "  [3..3] data"},
 					Expected: "nothing of cluster A after the barrier", Got: "timestamp -1", Evidence: "out/latest/one/logs/B/1/t-0/0.log",
 				}}},
@@ -110,6 +110,8 @@ func TestJSONKeeps64BitNumbers(t *testing.T) {
 	require.Equal(t, "9223372036854775806", finding["offset"])
 	require.Contains(t, finding["batch"], "pid 9007199254740993")
 	require.Equal(t, "timestamp -1", finding["got"])
+	require.InDelta(t, 2.0, finding["episode"], 0)
+	require.Equal(t, "a-to-b", finding["mirror"])
 	var walk func(v any)
 	walk = func(v any) {
 		switch v := v.(type) {
@@ -137,7 +139,7 @@ func TestStoryTellsEverythingNeeded(t *testing.T) {
 	story := out.String()
 	for _, part := range []string{
 		"FAILED  active-passive/partition-both/before:truncated",
-		"BAR-3 VIOLATED", "Position: at L (v42)", "late bytes", "partition t-0 on cluster B, node 1, offset 9223372036854775806",
+		"BAR-3 VIOLATED", "Position: at L (v42)", "late bytes", "partition t-0 on cluster B, node 1, offset 9223372036854775806", "  episode   2, a stop of mirror a-to-b",
 		"nothing of cluster A after the barrier", "pid 9007199254740993", "> [2..2] data", "out/latest/one/logs/B/1/t-0/0.log",
 		"LINK-1 INCONCLUSIVE", "no fetch response was held", "AP-1 VIOLATED",
 		"again:    go test ./suite -run 'TestScenarios/active-passive' -seed 9007199254740993",

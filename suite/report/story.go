@@ -78,6 +78,9 @@ func finding(p *printer, f check.Finding, width int) {
 	if f.Offset >= 0 {
 		where += fmt.Sprintf(", offset %d", f.Offset)
 	}
+	if f.Episode > 0 {
+		p.field("episode", fmt.Sprintf("%d, a stop of mirror %s", f.Episode, f.Mirror), width)
+	}
 	p.field("where", where, width)
 	p.field("expected", f.Expected, width)
 	p.field("got", f.Got, width)

@@ -12,16 +12,23 @@ import (
 const forgedBase int64 = 9_000_000
 
 // Seeds of the forged collisions: what the source's raw producer writes so
-// that the destination's may collide with it, one id for each kind.
+// that the destination's may collide with it, one id for each kind. Each episode
+// has ids of its own: what was the destination of one may be the source of the
+// next, and knows the ids that were forged there.
 const (
-	lowerID  = forgedBase + 1
-	higherID = forgedBase + 2
-	gapID    = forgedBase + 3
+	lowerID = iota + 1
+	higherID
+	gapID
+	forgedIDs
+)
 
+const (
 	// forgedEpoch is the epoch of the mirrored batches under these ids.
 	forgedEpoch int16 = 3
 	forgedCount int32 = 3
 )
+
+func (r *Raw) forgedID(id int64) int64 { return forgedBase + int64(r.rec.Episode())*forgedIDs + id }
 
 // SeedForgeries writes to p on the source the batches with which
 // [Forge] collides on the destination, two for each id.
@@ -31,13 +38,13 @@ func SeedForgeries(ctx context.Context, source *Raw, p Partition, payload []byte
 			w := Write{
 				Partition: p, Mode: history.Idempotent,
 				Batch: Batch{
-					ID:        history.BatchID{ProducerID: id, Epoch: forgedEpoch, BaseSequence: i * forgedCount},
+					ID:        history.BatchID{ProducerID: source.forgedID(id), Epoch: forgedEpoch, BaseSequence: i * forgedCount},
 					Timestamp: time.Now().UnixMilli(), Count: forgedCount, Payload: payload,
 					First: source.Tag(p, history.NoTxn, history.IntentNone, forgedCount),
 				},
 			}
 			if _, res := source.Produce(ctx, w); res.Outcome != history.OK {
-				return fmt.Errorf("write producer id %d to %s on cluster %s: code %d %s", id, p, source.cluster.Name, res.Code, res.Message)
+				return fmt.Errorf("write producer id %d to %s on cluster %s: code %d %s", w.Batch.ID.ProducerID, p, source.cluster.Name, res.Code, res.Message)
 			}
 		}
 	}
@@ -72,10 +79,10 @@ func Forge(ctx context.Context, promoted *Raw, p Partition, mirrored *Header, pa
 		all = append(all, forgery{history.SameHeader, mirrored.ID, mirrored.Count})
 	}
 	all = append(all,
-		forgery{history.LowerEpoch, history.BatchID{ProducerID: lowerID, Epoch: forgedEpoch - 1}, forgedCount},
-		forgery{history.HigherEpoch, history.BatchID{ProducerID: higherID, Epoch: forgedEpoch + 1}, forgedCount},
+		forgery{history.LowerEpoch, history.BatchID{ProducerID: promoted.forgedID(lowerID), Epoch: forgedEpoch - 1}, forgedCount},
+		forgery{history.HigherEpoch, history.BatchID{ProducerID: promoted.forgedID(higherID), Epoch: forgedEpoch + 1}, forgedCount},
 		// The mirrored entry's last sequence is 2*forgedCount-1.
-		forgery{history.SequenceGap, history.BatchID{ProducerID: gapID, Epoch: forgedEpoch, BaseSequence: 5 * forgedCount}, forgedCount},
+		forgery{history.SequenceGap, history.BatchID{ProducerID: promoted.forgedID(gapID), Epoch: forgedEpoch, BaseSequence: 5 * forgedCount}, forgedCount},
 	)
 	for _, f := range all {
 		promoted.Produce(ctx, Write{

@@ -29,6 +29,7 @@ type rawTxn struct {
 	sequence int32
 	number   int64
 	intent   history.Intent
+	last     int64 // offset of its newest batch
 }
 
 func newRawTxn(ctx context.Context, raw *Raw, txnID string, part Partition, payload []byte) (*rawTxn, error) {
@@ -67,7 +68,7 @@ func (t *rawTxn) send(ctx context.Context, trial history.Trial) *history.Result 
 			t.raw.rec.Note("%v", err)
 		}
 	}
-	_, res := t.raw.Produce(ctx, Write{
+	offset, res := t.raw.Produce(ctx, Write{
 		Partition: t.part, Mode: history.Transactional, Trial: trial, TransactionalID: t.txnID,
 		Batch: Batch{
 			ID:            history.BatchID{ProducerID: t.id, Epoch: t.epoch, BaseSequence: t.sequence},
@@ -77,6 +78,7 @@ func (t *rawTxn) send(ctx context.Context, trial history.Trial) *history.Result 
 	})
 	if res.Outcome == history.OK {
 		t.sequence++
+		t.last = offset
 	}
 	return res
 }
@@ -105,6 +107,25 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 			return fmt.Errorf("raw client %s: end transaction of %s on cluster %s: %w", t.raw.name, t.txnID, t.raw.cluster.Name, err)
 		}
 		return nil
+	}
+}
+
+// awaitMarker waits until the log holds a marker of the producer id behind its
+// newest batch.
+func (t *rawTxn) awaitMarker(ctx context.Context) error {
+	for {
+		headers, err := t.raw.HeadersFrom(ctx, t.part, t.last)
+		if err != nil {
+			return err
+		}
+		for _, h := range headers {
+			if h.Control && h.ID.ProducerID == t.id && h.BaseOffset > t.last {
+				return nil
+			}
+		}
+		if !pause(ctx, askAgainAfter) {
+			return fmt.Errorf("raw client %s: no marker of transaction %s in %s: %w", t.raw.name, t.txnID, t.part, context.Cause(ctx))
+		}
 	}
 }
 

@@ -89,6 +89,10 @@ func lateProduce(ctx context.Context, rec *Recorder, cluster Cluster, name strin
 		if err := t.end(ctx, commit); err != nil {
 			return err
 		}
+		// The coordinator answers before its marker is in the log.
+		if err := t.awaitMarker(ctx); err != nil {
+			return err
+		}
 		t.send(ctx, history.TrialLate)
 	}
 	return nil

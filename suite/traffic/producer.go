@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -46,6 +47,8 @@ type ProducerOptions struct {
 	Attempts int
 	// Payload follows the tag in each record's value.
 	Payload []byte
+	// TransactionTimeout is how long a transaction may stay open; 0 for a minute.
+	TransactionTimeout time.Duration
 }
 
 // NewProducer makes a producer for cluster. It connects when it first sends.
@@ -71,7 +74,7 @@ func NewProducer(rec *Recorder, cluster Cluster, o ProducerOptions) (*Producer, 
 		if p.txnID == "" {
 			p.txnID = o.Name
 		}
-		opts = append(opts, kgo.TransactionalID(p.txnID), kgo.TransactionTimeout(txnTimeout))
+		opts = append(opts, kgo.TransactionalID(p.txnID), kgo.TransactionTimeout(cmp.Or(o.TransactionTimeout, txnTimeout)))
 	}
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {

@@ -143,7 +143,7 @@ func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p repli
 		part.DivergingEpoch.Epoch, part.DivergingEpoch.EndOffset = got.DivergingEpoch, got.DivergingEnd
 	}
 	if got.Raw != nil {
-		part.RecordBatches = got.Raw
+		part.RecordBatches = f.shown(got.Raw)
 	}
 	if got.Aborted != nil {
 		part.AbortedTransactions = make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, 0, len(got.Aborted))

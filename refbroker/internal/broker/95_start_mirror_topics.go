@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/quorum"
@@ -69,6 +73,7 @@ func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []er
 	if len(unknown) > 0 {
 		source, sourceErr = s.ask(ctx, unknown)
 	}
+	upstream := s.upstream(ctx, topics)
 	var ready []string
 	for i, t := range topics {
 		if found, ok := source[t.TopicName]; ok {
@@ -77,6 +82,10 @@ func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []er
 				continue
 			}
 			t.TopicID, t.NumPartitions = found.TopicID, int32(len(found.Partitions))
+		}
+		if up := upstream[t.TopicName]; slices.Contains(up, s.e.ClusterID) {
+			errs[i] = fmt.Errorf("topic %q: the source is mirrored from this cluster, a loop: %s: %w", t.TopicName, strings.Join(up, ", "), kerr.InvalidRequest)
+			continue
 		}
 		if errs[i] = s.prepare(ctx, t, sourceErr); errs[i] == nil {
 			ready = append(ready, t.TopicName)
@@ -97,14 +106,14 @@ func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []er
 }
 
 func (s *starter) record(topics ...string) quorum.SetMirrorTopics {
-	return quorum.SetMirrorTopics{Mirror: s.mirror.Name, Topics: topics, Desired: quorum.Mirroring, Discard: s.discard}
+	return quorum.SetMirrorTopics{Mirror: s.mirror.Name, Topics: topics, Desired: quorum.Mirroring, Discard: s.discard, TakeOver: s.e.Defects.Has(defect.SameTopicTwoSources)}
 }
 
 // ask asks the source for topics.
 func (s *starter) ask(ctx context.Context, topics []string) (map[string]kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
-	meta, err := mirror.AskCluster(ctx, s.e.Host, s.mirror.Bootstrap, s.mirror.SourceClusterID, topics...)
+	meta, err := mirror.AskCluster(ctx, s.e.Host, s.mirror.Bootstrap, mirror.ExpectedCluster(s.e.Defects, s.mirror.SourceClusterID), topics...)
 	if err != nil {
 		if errors.Is(err, mirror.ErrOtherCluster) {
 			return nil, fmt.Errorf("%w: %w", err, kerr.InconsistentClusterID)
@@ -119,6 +128,34 @@ func (s *starter) ask(ctx context.Context, topics []string) (map[string]kmsg.Met
 	}
 	return found, nil
 }
+
+// upstream asks the source from where it mirrors topics that are here: one that
+// comes from this cluster, directly or not, is refused before it is made
+// read-only for nothing (CH-4). A source that does not answer is no obstacle:
+// the mirror looks again before it aligns.
+func (s *starter) upstream(ctx context.Context, topics []mirrorrpc.StartTopic) map[string][]string {
+	img := s.e.Quorum.Image()
+	var here []string
+	for _, t := range topics {
+		if h, ok := img.Topics[t.TopicName]; ok && (h.Desired != quorum.Mirroring || h.Mirror != s.mirror.Name) {
+			here = append(here, t.TopicName)
+		}
+	}
+	if len(here) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
+	defer cancel()
+	up, err := mirror.AskUpstream(ctx, s.e.Host, s.e.ClusterID, s.mirror, here)
+	if err != nil {
+		s.e.Log.Warn("the source does not tell what it mirrors itself", "mirror", s.mirror.Name, "error", err)
+		return nil
+	}
+	return up
+}
+
+// loopTimeout bounds how long a start looks for a loop.
+const loopTimeout = 3 * time.Second
 
 // prepare checks the topic that is here, or makes it.
 func (s *starter) prepare(ctx context.Context, t mirrorrpc.StartTopic, sourceErr error) error {

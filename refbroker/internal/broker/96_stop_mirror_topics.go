@@ -21,6 +21,10 @@ func stopMirrorTopics(e *env.Env) wire.API {
 			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("topic patterns are not served; name the topics: %w", kerr.InvalidRequest))
 			return resp, nil
 		}
+		if err := refuseStop(ctx, e, r); err != nil {
+			return stopRefused(req, r, err)
+		}
+		stopOthers(ctx, e, r.MirrorName)
 		return desireTopics(ctx, e, req, r.Topics, quorum.SetMirrorTopics{Mirror: r.MirrorName, Desired: quorum.Stopped})
 	})
 }

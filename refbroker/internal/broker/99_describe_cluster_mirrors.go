@@ -148,7 +148,7 @@ func lookUpPartition(e *env.Env, img *quorum.Image, requester string, t *quorum.
 	if link, ok := img.Mirrors[t.Mirror]; ok && link.SourceClusterID == requester {
 		r.LastMirrorEpoch = m.LastMirroredEpoch
 	}
-	r.HistoryClusterIDs = m.History
+	r.LogName, r.History = img.LogName(t.Partitions[r.PartitionIndex]), m.History
 	if m.State != quorum.Stopped {
 		r.UpstreamClusterIDs = m.Upstream
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"testing"
 	"time"
 
@@ -64,23 +65,38 @@ func (n *mirrorNode) part() replica.API {
 	return p
 }
 
-// batches reads the log, whole, up to the high watermark.
+// batches reads the log, from its start up to the high watermark.
 func (n *mirrorNode) batches() [][]byte {
 	n.t.Helper()
-	p := n.part()
-	var all [][]byte
-	for at := int64(0); at < p.Offsets().HighWatermark; {
+	all, err := n.tryBatches()
+	require.NoError(n.t, err)
+	return all
+}
+
+// tryBatches is batches while the log may be cut.
+func (n *mirrorNode) tryBatches() (all [][]byte, err error) {
+	p, err := n.Env().Replicas.Partition("t", 0)
+	if err != nil {
+		return nil, err
+	}
+	for at := p.Offsets().LogStart; at < p.Offsets().HighWatermark; {
 		res, err := p.Read(replica.ReadOptions{Offset: at, MaxBytes: 1 << 20, MinOne: true, ReplicaID: -1, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1})
-		require.NoError(n.t, err)
-		require.NotEmpty(n.t, res.Raw)
+		if err != nil {
+			return nil, err
+		}
+		if len(res.Raw) == 0 {
+			return nil, fmt.Errorf("nothing at offset %d of %+v", at, p.Offsets())
+		}
 		for raw := res.Raw; len(raw) > 0; {
 			size := 12 + int(binary.BigEndian.Uint32(raw[8:]))
 			b, err := psm.DecodeHeader(raw)
-			require.NoError(n.t, err)
+			if err != nil {
+				return nil, err
+			}
 			all, raw, at = append(all, raw[:size]), raw[size:], b.LastOffset+1
 		}
 	}
-	return all
+	return all, nil
 }
 
 func send(t *testing.T, cl *kgo.Client, values ...string) {

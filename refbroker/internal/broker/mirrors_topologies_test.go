@@ -47,7 +47,9 @@ func (n *mirrorNode) mirrorOf(source *mirrorNode) mirrorrpc.DescribedPartition {
 func (n *mirrorNode) equals(source *mirrorNode) {
 	n.t.Helper()
 	require.Eventually(n.t, func() bool {
-		return fmt.Sprint(source.batches()) == fmt.Sprint(n.batches())
+		theirs, err := source.tryBatches()
+		own, ownErr := n.tryBatches()
+		return err == nil && ownErr == nil && fmt.Sprint(theirs) == fmt.Sprint(own)
 	}, 20*time.Second, 5*time.Millisecond, "%s: %s\n%s: %s", n.ClusterID(), laterText{n}, source.ClusterID(), laterText{source})
 }
 
@@ -56,7 +58,11 @@ type laterText struct{ n *mirrorNode }
 
 func (l laterText) String() string {
 	s := fmt.Sprintf("%+v", l.n.part().Offsets())
-	for _, raw := range l.n.batches() {
+	all, err := l.n.tryBatches()
+	if err != nil {
+		s += " " + err.Error()
+	}
+	for _, raw := range all {
 		b, _ := psm.DecodeBatch(raw)
 		s += fmt.Sprintf(" [%d,%d] e%d pid %d", b.BaseOffset, b.LastOffset, b.LeaderEpoch, b.ProducerID)
 		if b.IsControl() {
@@ -163,3 +169,5 @@ func TestAChainOfFour(t *testing.T) {
 	require.Equal(t, r.StopOffset, c.end())
 	require.Equal(t, fmt.Sprintf("%d D<-C", r.StopOffset), d.barriers()[2])
 }
+
+func zombieRecord() *kgo.Record { return kgo.StringRecord("zombie") }

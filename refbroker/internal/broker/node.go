@@ -287,8 +287,11 @@ func (n *Node) serve(listeners []net.Listener) error {
 		produce(&producer{env: e, verifier: coordinator}),
 		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
 		apiVersions(e, func() *wire.Table { return n.table }),
-		createTopics(e.Topics.(*topics)), inStep(e, deleteTopics(e))[0], electLeaders(e), deleteRecords(e), offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
+		offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
 	}
+	apis = append(apis, topicAPIs(e, e.Topics.(*topics), &configs{
+		node: e.NodeID, defaults: n.cfg.TopicDefaults, static: n.cfg.static(), quorum: e.Quorum,
+	}, n.replicas)...)
 	apis = append(apis, transactionAPIs(e, coordinator)...)
 	apis = append(apis, mirrorAPIs(e, mirrors)...)
 	var err error

@@ -8,38 +8,52 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// topicConfigs are Kafka's topic configs that can be given, each with what its
-// value must be. Those that this broker does not act on yet are kept and told.
-func topicConfigs() map[string]func(string) error {
-	return map[string]func(string) error{
-		"cleanup.policy":                          oneOf("delete", "compact", "compact,delete", "delete,compact"),
-		"compression.type":                        oneOf("producer"),
-		"delete.retention.ms":                     atLeast(0),
-		"file.delete.delay.ms":                    atLeast(0),
-		"flush.messages":                          atLeast(1),
-		"flush.ms":                                atLeast(0),
-		"index.interval.bytes":                    atLeast(0),
-		"max.compaction.lag.ms":                   atLeast(1),
-		"max.message.bytes":                       atLeast(0),
-		"message.timestamp.after.max.ms":          atLeast(0),
-		"message.timestamp.before.max.ms":         atLeast(0),
-		"message.timestamp.type":                  oneOf("CreateTime", "LogAppendTime"),
-		"min.cleanable.dirty.ratio":               ratio,
-		"min.compaction.lag.ms":                   atLeast(0),
-		"min.insync.replicas":                     atLeast(1),
-		"preallocate":                             oneOf("true", "false"),
-		"producer.id.expiration.ms":               atLeast(1),
-		"retention.bytes":                         atLeast(-1),
-		"retention.ms":                            atLeast(-1),
-		"segment.bytes":                           atLeast(1024),
-		"segment.index.bytes":                     atLeast(4),
-		"segment.jitter.ms":                       atLeast(0),
-		"segment.ms":                              atLeast(1),
-		"unclean.leader.election.enable":          oneOf("true", "false"),
-		"follower.replication.throttled.replicas": anything,
-		"leader.replication.throttled.replicas":   anything,
+// topicConfig is one of Kafka's topic configs.
+type topicConfig struct {
+	// Default is what holds where neither the topic nor the node says.
+	Default string
+	Type    kmsg.ConfigType
+	check   func(string) error
+}
+
+// topicConfigs are Kafka's topic configs that can be given. Those that this
+// broker does not act on yet are kept and told.
+func topicConfigs() map[string]topicConfig {
+	const (
+		list, word, flag   = kmsg.ConfigTypeList, kmsg.ConfigTypeString, kmsg.ConfigTypeBoolean
+		whole, long, float = kmsg.ConfigTypeInt, kmsg.ConfigTypeLong, kmsg.ConfigTypeDouble
+		never              = "9223372036854775807"
+	)
+	return map[string]topicConfig{
+		"cleanup.policy":                          {"delete", list, oneOf("delete", "compact", "compact,delete", "delete,compact")},
+		"compression.type":                        {"producer", word, oneOf("producer")},
+		"delete.retention.ms":                     {"86400000", long, atLeast(0)},
+		"file.delete.delay.ms":                    {"60000", long, atLeast(0)},
+		"flush.messages":                          {never, long, atLeast(1)},
+		"flush.ms":                                {never, long, atLeast(0)},
+		"follower.replication.throttled.replicas": {"", list, anything},
+		"index.interval.bytes":                    {"4096", whole, atLeast(0)},
+		"leader.replication.throttled.replicas":   {"", list, anything},
+		"max.compaction.lag.ms":                   {never, long, atLeast(1)},
+		"max.message.bytes":                       {"1048588", whole, atLeast(0)},
+		"message.timestamp.after.max.ms":          {"3600000", long, atLeast(0)},
+		"message.timestamp.before.max.ms":         {never, long, atLeast(0)},
+		"message.timestamp.type":                  {"CreateTime", word, oneOf("CreateTime", "LogAppendTime")},
+		"min.cleanable.dirty.ratio":               {"0.5", float, ratio},
+		"min.compaction.lag.ms":                   {"0", long, atLeast(0)},
+		"min.insync.replicas":                     {"1", whole, atLeast(1)},
+		"preallocate":                             {"false", flag, oneOf("true", "false")},
+		"producer.id.expiration.ms":               {"86400000", long, atLeast(1)},
+		"retention.bytes":                         {"-1", long, atLeast(-1)},
+		"retention.ms":                            {"604800000", long, atLeast(-1)},
+		"segment.bytes":                           {"1073741824", whole, atLeast(1024)},
+		"segment.index.bytes":                     {"10485760", whole, atLeast(4)},
+		"segment.jitter.ms":                       {"0", long, atLeast(0)},
+		"segment.ms":                              {"604800000", long, atLeast(1)},
+		"unclean.leader.election.enable":          {"false", flag, oneOf("true", "false")},
 	}
 }
 
@@ -47,11 +61,11 @@ func topicConfigs() map[string]func(string) error {
 func CheckTopicConfigs(configs map[string]string) error {
 	known := topicConfigs()
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
-		check, ok := known[name]
+		c, ok := known[name]
 		if !ok {
 			return fmt.Errorf("unknown topic config %q: %w", name, kerr.InvalidConfig)
 		}
-		if err := check(configs[name]); err != nil {
+		if err := c.check(configs[name]); err != nil {
 			return fmt.Errorf("topic config %s=%q: %w: %w", name, configs[name], err, kerr.InvalidConfig)
 		}
 	}

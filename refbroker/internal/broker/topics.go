@@ -11,6 +11,8 @@ import (
 
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/wire"
 )
 
 // maxPartitions bounds what one request can make this node open.
@@ -117,15 +119,21 @@ func (t *topics) create(ctx context.Context, c quorum.CreateTopic) (*quorum.Topi
 	if !ok {
 		return nil, fmt.Errorf("create topic %q: unexpected result %T", c.Name, result)
 	}
-	for i, p := range made.Partitions {
+	return made, t.served(made, 0)
+}
+
+// served says whether this node serves its share of a topic's partitions, from
+// one on.
+func (t *topics) served(made *quorum.Topic, from int) error {
+	for i, p := range made.Partitions[from:] {
 		if !slices.Contains(p.Replicas, t.node) {
 			continue
 		}
-		if _, err := t.replicas.Partition(made.Name, int32(i)); err != nil {
-			return nil, fmt.Errorf("%s-%d is made but can't be served: %w (%w)", made.Name, i, kerr.KafkaStorageError, err)
+		if _, err := t.replicas.Partition(made.Name, int32(from+i)); err != nil {
+			return fmt.Errorf("%s-%d is made but can't be served: %w (%w)", made.Name, from+i, kerr.KafkaStorageError, err)
 		}
 	}
-	return made, nil
+	return nil
 }
 
 // newUUID is a random id of version 4, as Kafka makes them.
@@ -134,4 +142,11 @@ func newUUID() (id [16]byte) {
 	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80
 	return id
+}
+
+// topicAPIs tell and change what topics are like.
+func topicAPIs(e *env.Env, t *topics, c *configs, r *replica.Manager) []wire.API {
+	return append(inStep(e, deleteTopics(e), createPartitions(t), alterConfigs(c), incrementalAlterConfigs(c), electLeaders(e)),
+		createTopics(t), describeTopicPartitions(e), deleteRecords(e), describeConfigs(c), describeLogDirs(r),
+	)
 }

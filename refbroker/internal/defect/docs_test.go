@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,8 +23,8 @@ const page = "../../../docs/defects.md"
 
 // documented is a defect as its comment has it.
 type documented struct {
-	name, does, seen string
-	violates         []string
+	name, ident, does, seen string
+	violates                []string
 }
 
 // TestDocs holds docs/defects.md to the comments in names.go;
@@ -62,6 +63,21 @@ that the suite can prove that it sees it.
 	}
 }
 
+// TestEveryDefectIsTried holds every defect to a test that names it.
+func TestEveryDefectIsTried(t *testing.T) {
+	var tests strings.Builder
+	files, err := filepath.Glob("../*/*_test.go")
+	require.NoError(t, err)
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		require.NoError(t, err)
+		tests.Write(raw)
+	}
+	for _, d := range comments(t) {
+		require.Regexp(t, `\bdefect\.`+d.ident+`\b`, tests.String(), "no test of %s", d.name)
+	}
+}
+
 // comments reads the comments of all defects, in the order of their names.
 func comments(t *testing.T) []documented {
 	t.Helper()
@@ -80,7 +96,7 @@ func comments(t *testing.T) []documented {
 		comment := strings.Join(strings.Fields(spec.Doc.Text()), " ")
 		m := regexp.MustCompile(`^` + spec.Names[0].Name + ` (.+\.) Seen: (.+)\. Violates: (.+)\.$`).FindStringSubmatch(comment)
 		require.NotNil(t, m, "%s: want a comment with what it does, Seen: and Violates:", name)
-		d := documented{name: name, does: strings.ToUpper(m[1][:1]) + m[1][1:], seen: strings.ToUpper(m[2][:1]) + m[2][1:] + ".", violates: strings.Split(m[3], ", ")}
+		d := documented{name: name, ident: spec.Names[0].Name, does: strings.ToUpper(m[1][:1]) + m[1][1:], seen: strings.ToUpper(m[2][:1]) + m[2][1:] + ".", violates: strings.Split(m[3], ", ")}
 		for _, id := range d.violates {
 			require.Contains(t, string(registry), `{ID: "`+id+`"`, "%s: no such requirement", name)
 		}

@@ -104,27 +104,135 @@ const (
 	// to the source's (mirror-protocol.md, 6.4); apache/kafka pull request 18852.
 	// Violates: LOG-3.
 	EpochsGoBackwards Name = "epochs-go-backwards"
+
+	// BarrierBeforeTruncation writes the barrier at the end of the log and truncates
+	// after it: where anything is cut, the barrier goes with it, and the producers
+	// are back.
+	// Seen: KIP-1279 names the order, truncation first.
+	// Violates: BAR-1, BAR-3, PSM-1, IDEM-1.
+	BarrierBeforeTruncation Name = "barrier-before-truncation"
+	// BarrierAfterWritable records STOPPED first, and writes the barrier behind the
+	// first local write (or a second later).
+	// Seen: KIP-1279 says before the partition becomes writable; a barrier that is
+	// retried without limit while the state machine goes on does this.
+	// Violates: BAR-3, RO-5, IDEM-1.
+	BarrierAfterWritable Name = "barrier-after-writable"
+	// BarrierNotWaitedFor records STOPPED without waiting until the in-sync replicas
+	// hold the barrier. It takes a second replica to see it.
+	// Seen: leader completeness is why KIP-1279's build appends with acks=-1.
+	// Violates: BAR-5.
+	BarrierNotWaitedFor Name = "barrier-not-waited-for"
+	// WrongSourceID writes the cluster's own id into the barrier.
+	// Seen: KIP-1279 records the id for provenance; the destination's is at hand too.
+	// Violates: BAR-4.
+	WrongSourceID Name = "wrong-source-id"
+	// TwoBarriers writes the barrier twice.
+	// Seen: a development build of KIP-1279 takes a timeout for a failure and appends
+	// again (mirror-protocol.md, 4.3).
+	// Violates: BAR-1.
+	TwoBarriers Name = "two-barriers"
+	// NoBarrierOnEmpty leaves the barrier out where the log is empty.
+	// Seen: a check for producers to expire saves a batch, and the record of the stop
+	// with it.
+	// Violates: BAR-1.
+	NoBarrierOnEmpty Name = "no-barrier-on-empty"
+	// NoBarrierWhenSourceDead asks the source when it is about to write the barrier,
+	// and goes on without one if there is no answer.
+	// Seen: Redpanda's promotion raised the allocator of producer ids as best effort
+	// (redpanda-data/redpanda pull request 31659).
+	// Violates: BAR-1, LINK-2, PSM-1, IDEM-1.
+	NoBarrierWhenSourceDead Name = "no-barrier-when-source-dead"
+	// EpochBelowLog appends mirrored batches whose leader epoch is above the
+	// partition's, without raising it.
+	// Seen: apache/kafka pull request 18852 (KAFKA-18723) has followers skip such
+	// batches; FA-11.
+	// Violates: LOG-5.
+	EpochBelowLog Name = "epoch-below-log"
+	// DownstreamNotRealigned keeps what a source cut that is promoted itself: the
+	// mirror sends no last fetched epoch and compares no barriers while it runs.
+	// Seen: a consumer of the source that never asks for diverging epochs (KIP-595)
+	// has no way to hear of the cut.
+	// Violates: CH-3, LOG-1.
+	DownstreamNotRealigned Name = "downstream-not-realigned"
+	// AlignmentByEpochsAlone aligns two logs by leader epochs only.
+	// Seen: a development build of KIP-1279 (mirror-protocol.md, 6). Two clusters that
+	// live on elect the same epochs, each on its own.
+	// Violates: AL-1, FB-1, FB-4.
+	AlignmentByEpochsAlone Name = "alignment-by-epochs-alone"
+	// OtherClusterAccepted mirrors from whatever cluster answers at the source's
+	// address.
+	// Seen: linkedin/kafka pull requests 92 and 224; FA-17.
+	// Violates: LINK-4.
+	OtherClusterAccepted Name = "other-cluster-accepted"
+
+	// StopRefusedWithoutSource asks the source before it accepts a stop.
+	// Seen: a failover is for a dead source; tools that ask both sides fail then.
+	// Violates: LINK-2, OPS-1.
+	StopRefusedWithoutSource Name = "stop-refused-without-source"
+	// StopNotIdempotent refuses a stop in any state but MIRRORING and PAUSED, the
+	// retry of one whose answer was lost included.
+	// Seen: a development build of KIP-1279 (mirror-protocol.md, 1.5).
+	// Violates: OPS-1.
+	StopNotIdempotent Name = "stop-not-idempotent"
+	// MirrorStopStopsOthers stops the topics of the cluster's other mirrors too.
+	// Seen: KIP-1279 rules that fan-in is independent partition by partition.
+	// Violates: FI-1.
+	MirrorStopStopsOthers Name = "mirror-stop-stops-others"
+	// SameTopicTwoSources starts a topic that another mirror has: from the next
+	// change of the source's leader on, its log is filled from the second source.
+	// Seen: KIP-1279's fan-in is of different topics; its build has an error for it.
+	// Violates: FI-2.
+	SameTopicTwoSources Name = "same-topic-two-sources"
+	// ControlRecordDelivered hands the barrier to consumers as a record.
+	// Seen: KIP-1279 counts on consumers that know the control bit; without it on the
+	// batch the record is the application's.
+	// Violates: BAR-6.
+	ControlRecordDelivered Name = "control-record-delivered"
+	// LateProduceOpensTransaction appends a transactional batch though its coordinator
+	// says that its transaction has ended: it opens one that nobody will end.
+	// Seen: KAFKA-12671; apache/kafka pull request 13391; FA-13. With transactions
+	// version 2 it shows where the transaction's marker has not raised the epoch in
+	// that partition.
+	// Violates: TXN-6.
+	LateProduceOpensTransaction Name = "late-produce-opens-transaction"
 )
 
 // All lists every defect in the order of their names.
 func All() []Name {
 	return []Name{
 		AbortedIndexLostOnTruncation,
+		AlignmentByEpochsAlone,
+		BarrierAfterWritable,
+		BarrierBeforeTruncation,
+		BarrierNotWaitedFor,
+		ControlRecordDelivered,
 		DeleteRecordsWhileMirroring,
+		DownstreamNotRealigned,
+		EpochBelowLog,
 		EpochsGoBackwards,
 		ExpiredEntriesPutBack,
 		InheritedBarrierExpires,
 		LateFetchAppended,
+		LateProduceOpensTransaction,
 		LocalMarkersAppendedWhileMirroring,
+		MirrorStopStopsOthers,
 		NoBarrier,
+		NoBarrierOnEmpty,
+		NoBarrierWhenSourceDead,
 		OpenTransactionsDroppedWithData,
 		OpenTransactionsKept,
+		OtherClusterAccepted,
 		PIDRewrite,
 		PIDRewriteOnce,
 		ReadOnlyAfterRestart,
 		RecoveryDoesNotExpire,
+		SameTopicTwoSources,
 		StaleDedupeAck,
 		StateLostOnRestart,
+		StopNotIdempotent,
+		StopRefusedWithoutSource,
+		TwoBarriers,
 		WriteBeforeBarrier,
+		WrongSourceID,
 	}
 }

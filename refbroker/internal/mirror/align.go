@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
@@ -32,7 +33,7 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	// The source is asked even for an empty log: its leader epoch is where
 	// this partition's must be above, and its cluster id must be right.
 	l := d.m.linkOf(d.fetchers, v.mirror)
-	source, generation, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.fresh())
+	source, generation, err := d.leaderAtSource(ctx, l, l.fresh())
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,9 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 	}
 	own, theirs := d.sides(v, part, source)
 	to, err := alignment(own, theirs, v.part.Mirror.Discard)
+	if err == nil && !to.anew && d.m.defects.Has(defect.AlignmentByEpochsAlone) {
+		to.at = own.end
+	}
 	if err != nil {
 		return fmt.Errorf("align %s, which ends at offset %d, with cluster %s: %w; mirror into an empty topic, or start with --discard, which cuts all that is here",
 			d.key, own.end, v.mirror.SourceClusterID, err)
@@ -65,9 +69,9 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 // sides are the two logs as alignment sees them.
 func (d *driver) sides(v view, part replica.API, source sourceLeader) (own side, theirs *side) {
 	o := part.Offsets()
-	own = side{cluster: d.m.cluster, start: o.LogStart, end: o.LogEnd, barriers: part.Barriers(), history: v.part.Mirror.History}
+	own = side{name: v.name, history: v.part.Mirror.History, start: o.LogStart, end: o.LogEnd, barriers: part.Barriers()}
 	if l := source.lineage; l != nil {
-		theirs = &side{cluster: v.mirror.SourceClusterID, start: l.logStart, barriers: l.barriers, history: l.history}
+		theirs = &side{name: l.name, history: l.history, start: l.logStart, barriers: l.barriers}
 	}
 	return own, theirs
 }
@@ -82,7 +86,7 @@ func (d *driver) noLoop(source sourceLeader) error {
 
 // agreeing asks the source where its leader epochs end (OffsetForLeaderEpoch).
 func (d *driver) agreeing(ctx context.Context, v view, part replica.API, source sourceLeader, at int64) (int64, error) {
-	c, _, err := dial(ctx, d.m.host, source.addr, v.mirror.SourceClusterID)
+	c, _, err := dial(ctx, d.m.host, source.addr, ExpectedCluster(d.m.defects, v.mirror.SourceClusterID))
 	if err != nil {
 		return at, err
 	}
@@ -127,14 +131,13 @@ func (d *driver) cutTo(ctx context.Context, v view, part replica.API, source sou
 	o := part.Offsets()
 	c := quorum.AlignMirror{
 		Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Target: to.at, Anew: to.anew,
-		LogEpoch: max(o.LogEpoch, source.epoch), History: []string{v.mirror.SourceClusterID}, Upstream: upstreamOf(v, source),
+		LogEpoch: max(o.LogEpoch, source.epoch), History: historyOf(source), Upstream: upstreamOf(v, source),
 	}
 	from := to.at
 	if to.anew {
 		from = o.LogStart
 	}
 	if l := source.lineage; l != nil {
-		c.History = append(c.History, l.history...)
 		for _, b := range l.barriers {
 			if to.anew && b.Offset < to.at {
 				c.Below = append(c.Below, quorum.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer})
@@ -149,6 +152,9 @@ func (d *driver) cutTo(ctx context.Context, v view, part replica.API, source sou
 		c.Cut = &quorum.CutReport{From: from, To: o.LogEnd, Records: records}
 		d.log.Warn("cut: this log is not the source's there", "from", from, "to", o.LogEnd, "records", records, "anew", to.anew)
 	}
+	if d.m.defects.Has(defect.EpochBelowLog) {
+		c.LogEpoch = -1
+	}
 	if _, err := d.m.quorum.Apply(ctx, c); err != nil {
 		return fmt.Errorf("record the alignment at offset %d: %w", to.at, err)
 	}
@@ -160,6 +166,14 @@ func (d *driver) cutTo(ctx context.Context, v view, part replica.API, source sou
 		return errStateChanged
 	}
 	return d.finishCut(ctx, v, part)
+}
+
+// historyOf are the logs that are known to be in what comes from a source.
+func historyOf(source sourceLeader) []string {
+	if source.lineage == nil {
+		return nil
+	}
+	return append([]string{source.lineage.name}, source.lineage.history...)
 }
 
 // upstreamOf is the way up that a source tells of: itself first.

@@ -50,6 +50,7 @@ type view struct {
 	topic  *quorum.Topic
 	part   *quorum.Partition
 	mirror *quorum.Mirror
+	name   string // of the log
 }
 
 func newDriver(ctx context.Context, m *Manager, key partitionKey) *driver {
@@ -73,7 +74,7 @@ func (d *driver) view() (view, error) {
 	if !ok {
 		return view{}, fmt.Errorf("mirror %q of topic %q: %w", t.Mirror, t.Name, quorum.ErrNoMirror)
 	}
-	return view{t, p, mirror}, nil
+	return view{t, p, mirror, img.LogName(p)}, nil
 }
 
 // stateIs ends the work on another state. A stop in progress goes on: it is

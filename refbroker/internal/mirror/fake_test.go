@@ -41,6 +41,7 @@ type fakePartition struct {
 	late     int // appends of a session that had ended
 	above    int // batches above the leader epoch, which must never be
 	settle   chan struct{}
+	commit   chan struct{}
 	refuse   error // of AppendBarrier
 	unpaid   error // of SettleDebts
 	behind   bool  // the mirror's start has not reached the log yet
@@ -202,6 +203,8 @@ func (p *fakePartition) Cut(offset int64, epoch int32) error {
 	return nil
 }
 
+func (p *fakePartition) FollowLogStart(uint64, int64) error { return nil }
+
 func (p *fakePartition) CutAnew(start int64, _ int32, _ []replica.Barrier) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,7 +251,16 @@ func (p *fakePartition) AppendBarrier(stop psm.Stop) (int64, error) {
 	return stop.BarrierOffset, nil
 }
 
-func (p *fakePartition) WaitCommitted(context.Context, int64) error { return nil }
+func (p *fakePartition) WaitCommitted(ctx context.Context, _ int64) error {
+	if p.commit != nil {
+		select {
+		case <-p.commit:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
 
 func (p *fakePartition) Barriers() []replica.Barrier {
 	p.mu.Lock()

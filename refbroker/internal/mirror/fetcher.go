@@ -59,6 +59,8 @@ type registration struct {
 	lineage *lineage
 	// seen is told the source's high watermark, or why there is none.
 	seen func(highWatermark int64, err error)
+	// waiting is told what an answer that is late is waited for.
+	waiting func(error)
 	out  chan outcome // holds one
 
 	// gone and idle are guarded by the fetcher's mu. An idle one is not
@@ -75,6 +77,8 @@ type fetcher struct {
 	clusterID string
 	// keepLate makes it wrong: see defect.LateFetchAppended.
 	keepLate bool
+	// blind makes it wrong: see defect.DownstreamNotRealigned.
+	blind bool
 
 	mu      sync.Mutex
 	regs    []*registration
@@ -225,14 +229,22 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		f.cancel = nil
 		f.mu.Unlock()
 	}()
-	if *c == nil {
-		fresh, _, err := dial(ctx, f.host, f.addr, f.clusterID)
-		if err != nil {
-			return err
+	var resp *kmsg.FetchResponse
+	err := whileSlow(fmt.Sprintf("broker %s of cluster %s to answer a fetch", f.addr, f.clusterID), wait, func(late error) {
+		for _, r := range active {
+			r.waiting(late)
 		}
-		*c = fresh
-	}
-	resp, err := ask[*kmsg.FetchResponse](ctx, *c, fetchRequest(active, wait))
+	}, func() (err error) {
+		if *c == nil {
+			fresh, _, err := dial(ctx, f.host, f.addr, f.clusterID)
+			if err != nil {
+				return err
+			}
+			*c = fresh
+		}
+		resp, err = ask[*kmsg.FetchResponse](ctx, *c, f.request(active, wait))
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -259,7 +271,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 	return context.Cause(ctx)
 }
 
-func fetchRequest(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
+func (f *fetcher) request(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID = -1 // a consumer: up to the source's high watermark
 	req.ReplicaState.ID = -1
@@ -282,6 +294,9 @@ func fetchRequest(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
 		p.Partition = r.index
 		p.CurrentLeaderEpoch = r.epoch
 		p.FetchOffset, p.LastFetchedEpoch = o.LogEnd, o.LogEpoch
+		if f.blind {
+			p.LastFetchedEpoch = -1
+		}
 		p.PartitionMaxBytes = fetchPartitionMax
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
 	}
@@ -320,6 +335,9 @@ func (f *fetcher) take(r *registration, p *kmsg.FetchResponseTopicPartition) {
 		f.log.Info("response in flight refused", "topic", r.topic, "partition", r.index, "source", f.addr)
 		r.yield(outcome{err: err})
 		return
+	}
+	if err == nil && p.LogStartOffset > 0 {
+		err = r.part.FollowLogStart(r.session, p.LogStartOffset)
 	}
 	r.seen(p.HighWatermark, err)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
 
@@ -15,9 +17,12 @@ import (
 type lineage struct {
 	logStart int64
 	barriers []replica.Barrier
-	// history are the clusters that the log was mirrored from, upstream those
-	// that it is mirrored from now, nearest first.
-	history, upstream []string
+	// name is the log's among those of all clusters, history those of the logs
+	// that it was mirrored from.
+	name    string
+	history []string
+	// upstream are the clusters that it is mirrored from now, nearest first.
+	upstream []string
 }
 
 // lists says whether a barrier is in the list.
@@ -88,7 +93,7 @@ func (l *link) askLineages(ctx context.Context, known map[string]knownTopic) {
 
 // lookUp sends one lookup. mirrors is false for a broker that knows no lists.
 func (l *link) lookUp(ctx context.Context, addr string, req kmsg.Request) (results []mirrorrpc.LookupResult, mirrors bool, err error) {
-	c, _, err := dial(ctx, l.host, addr, l.mirror.SourceClusterID)
+	c, _, err := dial(ctx, l.host, addr, l.expected)
 	if err != nil {
 		return nil, false, err
 	}
@@ -117,11 +122,29 @@ func lineageOf(leader sourceLeader, r mirrorrpc.EpochResult, told bool, err erro
 	case r.LeaderEpoch != leader.epoch:
 		return nil, fmt.Errorf("leader epoch moved from %d to %d meanwhile: %w", leader.epoch, r.LeaderEpoch, kerr.LeaderNotAvailable)
 	}
-	l := &lineage{logStart: r.LogStartOffset, history: r.HistoryClusterIDs, upstream: r.UpstreamClusterIDs}
+	l := &lineage{logStart: r.LogStartOffset, name: r.LogName, history: r.History, upstream: r.UpstreamClusterIDs}
 	for _, b := range r.Barriers {
 		l.barriers = append(l.barriers, replica.Barrier{
 			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID,
 		})
 	}
 	return l, nil
+}
+
+// AskUpstream asks a mirror's source from which clusters topics are mirrored
+// now.
+func AskUpstream(ctx context.Context, h host.Host, cluster string, m *quorum.Mirror, topics []string) (map[string][]string, error) {
+	l := newLink(cluster, m, h, func() []string { return topics }, nil)
+	if err := l.ask(ctx, topics[0]); err != nil {
+		return nil, err
+	}
+	up := map[string][]string{}
+	for _, t := range topics {
+		for _, leader := range l.known[t].leaders {
+			if leader.lineage != nil {
+				up[t] = append(up[t], leader.lineage.upstream...)
+			}
+		}
+	}
+	return up, nil
 }

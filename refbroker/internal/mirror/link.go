@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -36,6 +37,8 @@ type link struct {
 	// topics lists the topics of the mirror, to ask for together.
 	topics     func() []string
 	newFetcher func(addr string) *fetcher
+	// expected is the cluster id that the source must have.
+	expected string
 
 	// refresh is held by who asks the source, which many want at once.
 	refresh lock.Mutex
@@ -43,6 +46,7 @@ type link struct {
 	mu         sync.Mutex
 	generation uint64
 	asking     bool // the next generation's answers may be on their way
+	answered   time.Time
 	known      map[string]knownTopic
 	addrs      map[int32]string
 	fetchers   map[string]*fetcher
@@ -58,7 +62,7 @@ type knownTopic struct {
 
 func newLink(cluster string, m *quorum.Mirror, h host.Host, topics func() []string, newFetcher func(string) *fetcher) *link {
 	return &link{
-		cluster: cluster, mirror: m, host: h, topics: topics, newFetcher: newFetcher,
+		cluster: cluster, mirror: m, host: h, topics: topics, newFetcher: newFetcher, expected: m.SourceClusterID,
 		refresh: lock.New(), known: map[string]knownTopic{}, fetchers: map[string]*fetcher{},
 	}
 }
@@ -69,6 +73,17 @@ func (l *link) fresh() uint64 {
 	defer l.mu.Unlock()
 	if l.asking {
 		return l.generation + 1
+	}
+	return l.generation
+}
+
+// older is the generation that is too old to be told again after age: what is
+// known is good enough below that.
+func (l *link) older(age time.Duration) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.answered) < age {
+		return 0
 	}
 	return l.generation
 }
@@ -133,7 +148,7 @@ func (l *link) ask(ctx context.Context, topic string) error {
 			addrs = append(addrs, a)
 		}
 	}
-	meta, err := AskCluster(ctx, l.host, addrs, l.mirror.SourceClusterID, topics...)
+	meta, err := AskCluster(ctx, l.host, addrs, l.expected, topics...)
 	if err != nil {
 		return err
 	}
@@ -161,6 +176,7 @@ func (l *link) ask(ctx context.Context, topic string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.generation++
+	l.answered = time.Now()
 	l.addrs, l.known = brokers, known
 	if _, ok := l.known[topic]; !ok {
 		return fmt.Errorf("topic %q on the source: %w", topic, kerr.UnknownTopicOrPartition)

@@ -186,10 +186,12 @@ func (m *Manager) linkOf(ctx context.Context, mirror *quorum.Mirror) *link {
 		return names
 	}
 	l := newLink(m.cluster, mirror, m.host, topics, func(addr string) *fetcher {
-		f := newFetcher(m.host, m.log.With("mirror", mirror.Name), addr, mirror.SourceClusterID, m.defects.Has(defect.LateFetchAppended))
+		f := newFetcher(m.host, m.log.With("mirror", mirror.Name), addr, ExpectedCluster(m.defects, mirror.SourceClusterID), m.defects.Has(defect.LateFetchAppended))
+		f.blind = m.defects.Has(defect.DownstreamNotRealigned)
 		m.wg.Go(func() { f.run(ctx) })
 		return f
 	})
+	l.expected = ExpectedCluster(m.defects, mirror.SourceClusterID)
 	m.links[mirror.Name] = l
 	return l
 }

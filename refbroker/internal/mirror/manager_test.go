@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"fmt"
+	"net"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -177,4 +179,22 @@ func TestTheSourceMayBeGoneForAWhile(t *testing.T) {
 	d.awaitBytes(back.log)
 	d.await("no error", func() bool { st, _ := d.m.Status("t", topicID, 0); return st.Error == "" && st.Attempts == 0 })
 	require.Equal(t, quorum.Mirroring, d.mirror().State)
+}
+
+func TestASourceThatSaysNothingIsNamed(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // connections are taken up, and that is all
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	d := newDestination(t)
+	d.create(ln.Addr().String())
+	d.desire(quorum.Mirroring)
+	d.await("the cause", func() bool {
+		st, _ := d.m.Status("t", topicID, 0)
+		return strings.Contains(st.Error, ln.Addr().String())
+	})
+	require.Equal(t, quorum.LogTruncation, d.mirror().State)
+	d.desire(quorum.Stopped)
+	d.awaitState(quorum.Stopped)
+	st, _ := d.m.Status("t", topicID, 0)
+	require.Empty(t, st.Error)
 }

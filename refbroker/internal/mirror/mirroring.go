@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
@@ -53,7 +55,7 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 		stale = d.asked - 1 // what alignment heard will do
 	}
 	for {
-		leader, generation, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, stale)
+		leader, generation, err := d.leaderAtSource(ctx, l, stale)
 		d.asked = 0
 		if err != nil {
 			return err
@@ -65,7 +67,7 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 		if v.part.Mirror.State != quorum.Mirroring {
 			return errStateChanged
 		}
-		if leader.epoch > v.part.LeaderEpoch {
+		if leader.epoch > v.part.LeaderEpoch && !d.m.defects.Has(defect.EpochBelowLog) {
 			d.fenceTo = leader.epoch
 			d.asked = generation
 			return d.moveTo(ctx, v, quorum.EpochFencing)
@@ -87,10 +89,14 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 			return d.moveTo(ctx, v, quorum.EpochFencing)
 		case out.diverged:
 			d.removeFetcher()
+			before := part.Offsets().LogEnd
 			if err := d.realign(ctx, part, leader, out); err != nil {
 				return err
 			}
 			stale = generation
+			if part.Offsets().LogEnd == before && !retry.wait(ctx) { // the source says otherwise, but there is nothing to cut
+				return context.Cause(ctx)
+			}
 			continue
 		case out.unlisted:
 			d.removeFetcher()
@@ -121,6 +127,7 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 	}
 	reg := &registration{
 		topic: d.key.topic, id: d.key.id, index: d.key.index, part: part, session: session, epoch: leader.epoch, lineage: leader.lineage,
+		waiting: d.waiting,
 		seen: func(highWatermark int64, err error) {
 			d.m.setStatus(d.key, func(s *Status) {
 				if err != nil {
@@ -134,12 +141,57 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 	}
 	d.reg = reg
 	l.fetcherTo(leader.addr).add(reg)
-	select {
-	case out := <-reg.out:
-		return out, nil
-	case <-ctx.Done():
-		return outcome{}, context.Cause(ctx)
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case out := <-reg.out:
+			return out, nil
+		case <-look.C:
+			if err := d.lookUp(ctx, l, part); err != nil {
+				return outcome{}, err
+			}
+		case <-ctx.Done():
+			return outcome{}, context.Cause(ctx)
+		}
 	}
+}
+
+// lookEvery is how often a mirror asks where its source is mirrored from. Of
+// what changes there a fetch tells nothing, unless it comes with a new leader
+// epoch; and a loop can only be refused by who knows (CH-4).
+const lookEvery = 5 * time.Second
+
+// lookUp notes where the source is mirrored from now. That it can't be asked is
+// for the fetcher to tell.
+func (d *driver) lookUp(ctx context.Context, l *link, part replica.API) error {
+	source, _, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.older(lookEvery))
+	if err != nil || source.lineage == nil {
+		return nil //nolint:nilerr // see above
+	}
+	v, err := d.view()
+	if err != nil {
+		return err
+	}
+	if v.part.Mirror.State != quorum.Mirroring {
+		return errStateChanged
+	}
+	if err := d.sameLog(v, part, source); err != nil {
+		return err
+	}
+	return d.noteUpstream(ctx, v, source)
+}
+
+// sameLog refuses a source that is mirrored from this cluster, or whose log is
+// no longer the one that is mirrored.
+func (d *driver) sameLog(v view, part replica.API, source sourceLeader) error {
+	if err := d.noLoop(source); err != nil {
+		return err
+	}
+	if own, theirs := d.sides(v, part, source); own.end > own.start && !related(own, *theirs) {
+		return fmt.Errorf("mirror %s: %w: the source's log was begun anew since", d.key, errNoCommonHistory)
+	}
+	return nil
 }
 
 // follow compares the barriers of this log with those of the source's, as the
@@ -152,19 +204,17 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 	if source.lineage == nil {
 		return true, nil
 	}
-	if err := d.noLoop(source); err != nil {
+	if err := d.sameLog(v, part, source); err != nil {
 		return false, err
 	}
-	if up := upstreamOf(v, source); !slices.Equal(up, v.part.Mirror.Upstream) {
-		_, err := d.m.quorum.Apply(ctx, quorum.SetUpstream{
-			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Upstream: up,
-		})
-		if err != nil {
-			return false, fmt.Errorf("record where the source is mirrored from: %w", err)
-		}
+	if err := d.noteUpstream(ctx, v, source); err != nil {
+		return false, err
 	}
 	if err := part.NoteBarriers(source.lineage.barriers); err != nil {
 		return false, err
+	}
+	if d.m.defects.Has(defect.AlignmentByEpochsAlone, defect.DownstreamNotRealigned) {
+		return true, nil
 	}
 	o := part.Offsets()
 	at, ok := firstDifference(part.Barriers(), source.lineage.barriers)
@@ -177,6 +227,23 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 		to = target{at: source.lineage.logStart, anew: true}
 	}
 	return false, d.cutTo(ctx, v, part, source, to)
+}
+
+// noteUpstream records where the source is and was mirrored from, if that is
+// news.
+func (d *driver) noteUpstream(ctx context.Context, v view, source sourceLeader) error {
+	up, history := upstreamOf(v, source), historyOf(source)
+	known := func(name string) bool { return slices.Contains(v.part.Mirror.History, name) }
+	if slices.Equal(up, v.part.Mirror.Upstream) && !slices.ContainsFunc(history, func(n string) bool { return !known(n) }) {
+		return nil
+	}
+	_, err := d.m.quorum.Apply(ctx, quorum.SetUpstream{
+		Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Upstream: up, History: history,
+	})
+	if err != nil {
+		return fmt.Errorf("record where the source is mirrored from: %w", err)
+	}
+	return nil
 }
 
 // realign follows a source whose log parts from this one below its end: the

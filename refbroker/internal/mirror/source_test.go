@@ -246,7 +246,7 @@ func (s *fakeSource) lineageLocked(r *mirrorrpc.DescribeClusterMirrorsRequest) k
 	}
 	p := mirrorrpc.NewEpochResult()
 	p.LeaderEpoch, p.LogStartOffset = s.epoch, 0
-	p.HistoryClusterIDs, p.UpstreamClusterIDs = s.history, s.upstream
+	p.LogName, p.History, p.UpstreamClusterIDs = s.clusterID+"/1", s.history, s.upstream
 	if len(s.log) > 0 {
 		p.LogStartOffset = header(s.log[0]).BaseOffset
 	}

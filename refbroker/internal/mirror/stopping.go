@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
@@ -106,7 +107,10 @@ func (d *driver) stop(part replica.API) error {
 		if err != nil {
 			return err
 		}
-		if err := st.run(s, d.ctx, v); err != nil {
+		late := time.AfterFunc(lateStep, func() { s.tellLate(st.name) })
+		err = st.run(s, d.ctx, v)
+		late.Stop()
+		if err != nil {
 			return fmt.Errorf("step %s: %w", st.name, err)
 		}
 		s.queue, s.entered = s.queue[1:], false
@@ -119,6 +123,23 @@ func (d *driver) stop(part replica.API) error {
 	d.stopping = nil
 	d.m.setStatus(d.key, func(s *Status) { s.Phase = "" })
 	return nil
+}
+
+// lateStep is how long a step may take before describe says what it waits for.
+const lateStep = 2 * time.Second
+
+// tellLate says what a step that takes long may be waiting for (OPS-2).
+func (s *stopping) tellLate(step string) {
+	o := s.part.Offsets()
+	why := fmt.Sprintf("step %s has taken longer than %s: log end %d, high watermark %d", step, lateStep, o.LogEnd, o.HighWatermark)
+	if v, err := s.d.view(); err == nil {
+		why += fmt.Sprintf(", in-sync replicas %v of %v", v.part.ISR, v.part.Replicas)
+	}
+	s.d.m.setStatus(s.d.key, func(st *Status) {
+		if st.Phase == step {
+			st.Error = why
+		}
+	})
 }
 
 func never(*stopping, view) bool { return false }
@@ -184,7 +205,7 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 			L: o.LastStable, LogEpoch: o.LogEpoch,
 			LastMirroredOffset: o.LastStable - 1, LastMirroredEpoch: epochBelow(s.part, o.LastStable),
-			SourceClusterID: v.mirror.SourceClusterID, Cut: cut,
+			SourceClusterID: s.sourceID(v), Cut: cut,
 		})
 		if err != nil {
 			return fmt.Errorf("record the cut to %d: %w", o.LastStable, err)
@@ -200,6 +221,11 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 	}
 	if err := inEpoch(ctx, s.part, c.Epoch); err != nil {
 		return err
+	}
+	if s.d.m.defects.Has(defect.BarrierBeforeTruncation) {
+		if _, err := s.part.AppendBarrier(stopOf(c)); err != nil {
+			return err
+		}
 	}
 	return s.part.Cut(c.L, c.Epoch)
 }
@@ -245,15 +271,20 @@ func (s *stopping) persistLast(_ context.Context, v view) error {
 }
 
 // appendBarrier appends this stop's barrier at L, or finds it there.
-func (s *stopping) appendBarrier(_ context.Context, v view) error {
+func (s *stopping) appendBarrier(ctx context.Context, v view) error {
 	c := v.part.Mirror.Current
 	if c == nil {
 		return errNoRecord
 	}
-	if s.d.m.defects.Has(defect.NoBarrier) {
+	if s.leavesOut(ctx, v) {
 		return nil
 	}
-	_, err := s.part.AppendBarrier(psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: c.Epoch, SourceClusterID: c.SourceClusterID})
+	_, err := s.part.AppendBarrier(stopOf(c))
+	if err == nil && s.d.m.defects.Has(defect.TwoBarriers) {
+		again := stopOf(c)
+		again.BarrierOffset++
+		_, err = s.part.AppendBarrier(again)
+	}
 	return err
 }
 
@@ -262,7 +293,7 @@ func (s *stopping) commitBarrier(ctx context.Context, v view) error {
 	if v.part.Mirror.Current == nil {
 		return errNoRecord
 	}
-	if s.d.m.defects.Has(defect.NoBarrier) {
+	if s.d.m.defects.Has(defect.BarrierNotWaitedFor) || s.leavesOut(ctx, v) && !s.hasBarrier(v) {
 		return nil
 	}
 	return s.part.WaitCommitted(ctx, v.part.Mirror.Current.L)
@@ -283,5 +314,12 @@ func (s *stopping) finish(ctx context.Context, v view) error {
 	_, err := s.d.m.quorum.Apply(ctx, quorum.FinishStop{
 		Topic: s.d.key.topic, Partition: s.d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 	})
+	if err == nil && s.d.m.defects.Has(defect.BarrierAfterWritable) && v.part.Mirror.Current != nil {
+		return s.lateBarrier(ctx, v.part.Mirror.Current)
+	}
 	return err
+}
+
+func stopOf(c *quorum.StopRecord) psm.Stop {
+	return psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: c.Epoch, SourceClusterID: c.SourceClusterID}
 }

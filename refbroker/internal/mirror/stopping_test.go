@@ -205,3 +205,30 @@ func TestTheDefectLeavesTheBarrierOut(t *testing.T) {
 	require.Equal(t, someBatches(), d.part.bytes())
 	d.await("the last gate", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.passed) >= 15 })
 }
+
+// BAR-5: an in-sync replica that has not the barrier yet holds the stop up.
+func TestTheDefectDoesNotWaitForTheBarrier(t *testing.T) {
+	for _, wrong := range []bool{true, false} {
+		t.Run(fmt.Sprintf("wrong %v", wrong), func(t *testing.T) {
+			d := newDestination(t)
+			d.crash()
+			if wrong {
+				var err error
+				d.faults, err = defect.Parse([]string{string(defect.BarrierNotWaitedFor)})
+				require.NoError(t, err)
+			}
+			d.part.commit = make(chan struct{})
+			d.start()
+			s := newFakeSource(t, "127.0.0.1:0", sourceID)
+			s.put(4, someBatches()...)
+			d.mirrorAll(s)
+			d.desire(quorum.Stopped)
+			if !wrong {
+				d.await("the wait", func() bool { st, _ := d.m.Status("t", topicID, 0); return st.Phase == StepBarrierCommitted })
+				require.Equal(t, quorum.Stopping, d.mirror().State)
+				close(d.part.commit)
+			}
+			d.requireStopped(someBatches(), 11)
+		})
+	}
+}

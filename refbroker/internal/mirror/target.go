@@ -14,10 +14,11 @@ var errNoCommonHistory = errors.New("the log holds records that the source is no
 
 // side is what alignment knows of one of the two logs.
 type side struct {
-	cluster    string
+	// name is the log's, history those of the logs that it was mirrored from.
+	name       string
+	history    []string
 	start, end int64 // end of this cluster's log only
 	barriers   []replica.Barrier
-	history    []string
 }
 
 // target is where a log is cut before it is mirrored into.
@@ -69,7 +70,7 @@ func alignment(own side, source *side, discard bool) (target, error) {
 // related says whether two logs have a common history: one was mirrored from
 // the other, both from a third, or they share a barrier.
 func related(a, b side) bool {
-	if slices.Contains(a.history, b.cluster) || slices.Contains(b.history, a.cluster) {
+	if slices.Contains(a.history, b.name) || slices.Contains(b.history, a.name) {
 		return true
 	}
 	for _, h := range a.history {

@@ -115,6 +115,8 @@ func kinds() []kind {
 		kindOf(AllocateProducerIDs{}).giving(ProducerIDBlock{}),
 		kindOf(CreateTopic{}).giving((*Topic)(nil)),
 		kindOf(DeleteTopic{}),
+		kindOf(AlterTopicConfigs{}),
+		kindOf(CreatePartitions{}).giving((*Topic)(nil)),
 		kindOf(AlterPartition{}).giving((*Partition)(nil)),
 		kindOf(RaiseLeaderEpoch{}),
 	}, mirrorKinds()...)

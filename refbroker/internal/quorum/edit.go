@@ -51,6 +51,13 @@ func (img *Image) Partition(topic string, index int32) (*Topic, *Partition, erro
 	return t, t.Partitions[index], nil
 }
 
+// Try applies a command to the image alone, and returns what the metadata would
+// be: nothing is proposed.
+func (img *Image) Try(c Command) (*Image, error) {
+	next, _, err := c.apply(img)
+	return next, err
+}
+
 // clone is a shallow copy: what it points to is still shared.
 func (img *Image) clone() *Image {
 	c := *img

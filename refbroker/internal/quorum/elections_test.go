@@ -70,6 +70,9 @@ func TestElections(t *testing.T) {
 		{"unclean with a live replica", true, []func(*Image) Command{isr(1), fenced(1)}, 2, []int32{2}, 1},
 		{"not unclean with a live replica", false, []func(*Image) Command{isr(1), fenced(1)}, -1, []int32{1}, 1},
 		{"asked for unclean", false, []func(*Image) Command{isr(1), fenced(1), func(*Image) Command { return ElectLeader{Topic: "t", Unclean: true} }}, 2, []int32{2}, 2},
+		{"unclean allowed later", false, []func(*Image) Command{isr(1), fenced(1), func(img *Image) Command {
+			return AlterTopicConfigs{Name: "t", ID: [16]byte{1}, Changes: []ConfigChange{{Name: configUnclean, Value: "true"}}}
+		}}, 2, []int32{2}, 2},
 		{"preferred again", false, []func(*Image) Command{fenced(1), unfenced(1), isr(1, 2, 3), func(*Image) Command { return ElectLeader{Topic: "t"} }}, 1, []int32{1, 2, 3}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

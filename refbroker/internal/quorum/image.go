@@ -6,6 +6,7 @@ package quorum
 
 import (
 	"cmp"
+	"fmt"
 
 	"watershed.example/psm"
 )
@@ -98,9 +99,11 @@ type MirrorPartition struct {
 	Cutting *AlignRecord
 	// Discard is the operator's word that the next alignment may cut all.
 	Discard bool
-	// History are the clusters that this log was mirrored from, at first or
-	// second hand, since it was last empty. It outlives the mirror: by it, and by
-	// shared barriers, two logs are known to have a common history.
+	// Begun is when the log was made, or begun anew: see [Image.LogName].
+	Begun uint64
+	// History are the names of the logs that this one was mirrored from, at first
+	// or second hand, since it was last empty. It outlives the mirror: by it, and
+	// by shared barriers, two logs are known to have a common history.
 	History []string
 	// Upstream are the clusters that the log is mirrored from now, nearest
 	// first, as the source told; none once it is stopped (CH-4).
@@ -141,6 +144,13 @@ type Barrier struct {
 	SourceClusterID string `json:"sourceClusterId"`
 	// Writer is the id of the cluster whose stop it ended, "" when not known.
 	Writer string `json:"writer,omitempty"`
+}
+
+// LogName is the name of a partition's log among those of all clusters: it is
+// another one once the log was begun anew, or the topic made again with the same
+// id.
+func (img *Image) LogName(p *Partition) string {
+	return fmt.Sprintf("%s/%d", img.ClusterID, p.Mirror.Begun)
 }
 
 // CutReport counts what was cut off a log.

@@ -89,6 +89,8 @@ type SetMirrorTopics struct {
 	// Resume refuses topics that are neither paused nor mirroring: to start one
 	// whose stop came meanwhile would cut what was written since.
 	Resume bool `json:"resume,omitempty"`
+	// TakeOver takes topics from another mirror: see defect.SameTopicTwoSources.
+	TakeOver bool `json:"takeOver,omitempty"`
 }
 
 // Kind names the command.
@@ -104,7 +106,7 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if t.Mirror != "" && t.Mirror != c.Mirror && t.Desired != Stopped {
+		if t.Mirror != "" && t.Mirror != c.Mirror && t.Desired != Stopped && !c.TakeOver {
 			return nil, nil, fmt.Errorf("topic %q: %w %q", name, ErrTopicInMirror, t.Mirror)
 		}
 		if t.Mirror != c.Mirror && c.Desired != Mirroring {
@@ -250,8 +252,8 @@ type AlignMirror struct {
 	// barriers Below it in its list.
 	Anew  bool      `json:"anew,omitempty"`
 	Below []Barrier `json:"below,omitempty"`
-	// History is the source's id and the source's own history; Upstream the
-	// source's id and what that mirrors now.
+	// History is the name of the source's log and that log's own history; Upstream
+	// the source's id and what that mirrors now.
 	History  []string `json:"history,omitempty"`
 	Upstream []string `json:"upstream,omitempty"`
 	// Cut is what goes, nil for nothing.
@@ -287,6 +289,9 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 			m.History = nil // nothing of it is left
 		}
 		p.cutTo(*m.Cutting)
+		if c.Anew {
+			m.Begun = img.Index + 1
+		}
 		m.History = union(m.History, c.History)
 		m.Upstream = slices.Clone(c.Upstream)
 		m.AlignCut = m.AlignCut.with(c.Cut)
@@ -310,13 +315,14 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// SetUpstream notes from which clusters a source is mirrored now, when that
-// changed while this one mirrors it.
+// SetUpstream notes from where a source is and was mirrored, when that changed
+// while this cluster mirrors it.
 type SetUpstream struct {
 	Topic       string   `json:"topic"`
 	Partition   int32    `json:"partition"`
 	LeaderEpoch int32    `json:"leaderEpoch"`
 	Upstream    []string `json:"upstream"`
+	History     []string `json:"history"`
 }
 
 // Kind names the command.
@@ -331,6 +337,7 @@ func (c SetUpstream) apply(img *Image) (*Image, any, error) {
 			return fmt.Errorf("upstream in mirror state %s: %w", p.Mirror.State, kerr.InvalidUpdateVersion)
 		}
 		p.Mirror.Upstream = slices.Clone(c.Upstream)
+		p.Mirror.History = union(p.Mirror.History, c.History)
 		return nil
 	})
 	return next, nil, err

@@ -42,30 +42,38 @@ func (c CreateTopic) apply(img *Image) (*Image, any, error) {
 	}
 	t := &Topic{Name: c.Name, ID: c.ID, Internal: c.Internal, Configs: maps.Clone(c.Configs), Desired: Unknown}
 	for i, replicas := range c.Assignment {
-		if len(replicas) == 0 {
-			return nil, nil, fmt.Errorf("partition %s-%d with no replica: %w", c.Name, i, kerr.InvalidReplicaAssignment)
+		p, err := img.newPartition(c.Name, i, replicas)
+		if err != nil {
+			return nil, nil, err
 		}
-		for j, r := range replicas {
-			if _, ok := img.Brokers[r]; !ok || slices.Contains(replicas[:j], r) {
-				return nil, nil, fmt.Errorf("partition %s-%d: replicas %v: %w", c.Name, i, replicas, kerr.InvalidReplicaAssignment)
-			}
-		}
-		p := &Partition{
-			Replicas: slices.Clone(replicas), Leader: -1,
-			Mirror: MirrorPartition{State: Unknown, LastMirroredOffset: -1, LastMirroredEpoch: -1},
-		}
-		for _, r := range replicas {
-			if img.live(r) {
-				p.ISR = append(p.ISR, r)
-			}
-		}
-		if len(p.ISR) == 0 {
-			return nil, nil, fmt.Errorf("partition %s-%d: none of replicas %v is alive: %w", c.Name, i, replicas, kerr.InvalidReplicaAssignment)
-		}
-		p.Leader = p.ISR[0]
 		t.Partitions = append(t.Partitions, p)
 	}
 	return img.withTopic(t), t, nil
+}
+
+// newPartition is partition i of a topic, led by the first of its replicas that
+// is alive.
+func (img *Image) newPartition(topic string, i int, replicas []int32) (*Partition, error) {
+	if len(replicas) == 0 {
+		return nil, fmt.Errorf("partition %s-%d with no replica: %w", topic, i, kerr.InvalidReplicaAssignment)
+	}
+	p := &Partition{
+		Replicas: slices.Clone(replicas), Leader: -1,
+		Mirror: MirrorPartition{State: Unknown, LastMirroredOffset: -1, LastMirroredEpoch: -1, Begun: img.Index + 1},
+	}
+	for j, r := range replicas {
+		if _, ok := img.Brokers[r]; !ok || slices.Contains(replicas[:j], r) {
+			return nil, fmt.Errorf("partition %s-%d: replicas %v: %w", topic, i, replicas, kerr.InvalidReplicaAssignment)
+		}
+		if img.live(r) {
+			p.ISR = append(p.ISR, r)
+		}
+	}
+	if len(p.ISR) == 0 {
+		return nil, fmt.Errorf("partition %s-%d: none of replicas %v is alive: %w", topic, i, replicas, kerr.InvalidReplicaAssignment)
+	}
+	p.Leader = p.ISR[0]
+	return p, nil
 }
 
 // ValidTopicName refuses a name that Kafka refuses: it must be 1 to 249

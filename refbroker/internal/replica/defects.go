@@ -12,7 +12,7 @@ func faultsOf(s defect.Set) psm.Faults {
 	return psm.Faults{
 		NegativeIDs:     s.Has(defect.PIDRewrite, defect.PIDRewriteOnce),
 		PutBack:         s.Has(defect.ExpiredEntriesPutBack),
-		KeepOpen:        s.Has(defect.OpenTransactionsKept),
+		KeepOpen:        s.Has(defect.OpenTransactionsKept, defect.BarrierBeforeTruncation, defect.BarrierAfterWritable),
 		DropOpen:        s.Has(defect.OpenTransactionsDroppedWithData),
 		StaleDuplicates: s.Has(defect.StaleDedupeAck),
 	}
@@ -21,7 +21,8 @@ func faultsOf(s defect.Set) psm.Faults {
 // misplacing are the defects by which a stop's barrier may lie elsewhere than
 // the quorum has it, or be missing.
 func misplacing(s defect.Set) bool {
-	return s.Has(defect.WriteBeforeBarrier)
+	return s.Has(defect.WriteBeforeBarrier, defect.BarrierBeforeTruncation, defect.BarrierAfterWritable,
+		defect.NoBarrierOnEmpty, defect.NoBarrierWhenSourceDead)
 }
 
 // believed are the stops that a broker with its defects knows of. Only the

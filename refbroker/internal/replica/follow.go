@@ -218,11 +218,10 @@ func (p *Partition) applyCuts(r role) error {
 // followCut gives up what a truncation took from the leader's log.
 func (p *Partition) followCut(c quorum.AlignRecord) error {
 	m := p.log.Marks()
-	if !c.Anew && m.LogEnd <= c.At {
-		return nil
-	}
 	p.logger.Info("log follows a cut", "partition", p.Name(), "cut_to", c.At, "epoch", c.Epoch, "anew", c.Anew, "log_end", m.LogEnd)
 	if !c.Anew {
+		// Also where nothing lies above it: an epoch in which this replica led and
+		// wrote nothing may be above those that the source's batches have.
 		return p.giveUp(c.At)
 	}
 	below := make([]storage.Barrier, len(c.Below))

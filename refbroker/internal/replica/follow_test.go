@@ -202,6 +202,21 @@ func TestASuccessorFollowsACutBeforeItLeads(t *testing.T) {
 	require.EqualValues(t, 1, p.Offsets().LogEnd)
 }
 
+// A follower that led, and wrote nothing, has an epoch that the source's batches
+// may be below: it goes with a cut, also where nothing lies above that.
+func TestACutForgetsEpochsWithoutARecord(t *testing.T) {
+	w := newWorld(t)
+	p := w.topic("t", nil, leader, node)
+	follow(t, p, 1, at(plain("a"), 0, 0))
+	elect(w, "t", node, 7)
+	w.edit("t", func(top *quorum.Topic, q *quorum.Partition) {
+		top.Mirror, q.Mirror.State, q.Mirror.Aligned = "m", quorum.Mirroring, true
+		q.Cuts, q.LeaderEpoch, q.Leader = []quorum.AlignRecord{{At: 1, Epoch: 8}}, 8, leader
+	})
+	follow(t, p, 2, at(plain("source's"), 1, 3))
+	require.EqualValues(t, 2, p.Offsets().LogEnd)
+}
+
 // A log that is copied anew begins there on every replica, with the barriers
 // that the source had before.
 func TestAFollowerIsCopiedAnew(t *testing.T) {

@@ -52,6 +52,39 @@ func (p *Partition) Lineage() (Lineage, error) {
 	return Lineage{LeaderEpoch: r.epoch, LogStart: p.log.Marks().LogStart, Barriers: p.Barriers()}, nil
 }
 
+// FollowLogStart implements [API]. What lies above the high watermark stays.
+func (p *Partition) FollowLogStart(session uint64, offset int64) error {
+	p.order.Lock()
+	moved, err := p.followLogStart(session, offset)
+	p.order.Unlock()
+	if moved {
+		p.notify()
+	}
+	return err
+}
+
+func (p *Partition) followLogStart(session uint64, offset int64) (bool, error) {
+	if _, err := p.leading(-1); err != nil {
+		return false, err
+	}
+	m := p.log.Marks()
+	if offset = min(offset, m.HighWatermark); offset <= m.LogStart {
+		return false, nil
+	}
+	if session == 0 || session != p.session {
+		return false, fmt.Errorf("%s: session %d: %w", p.Name(), session, ErrSessionEnded)
+	}
+	if _, err := p.log.DeleteRecords(offset); err != nil {
+		return false, fmt.Errorf("%s: follow the source's log start: %w", p.Name(), storageError(err))
+	}
+	// The log's start is in no segment: without the checkpoint a restart would
+	// bring records back.
+	if err := p.save(); err != nil {
+		return true, fmt.Errorf("%s: follow the source's log start: %w", p.Name(), storageError(err))
+	}
+	return true, nil
+}
+
 // CountRecords implements [API].
 func (p *Partition) CountRecords(offset int64) (int64, error) {
 	n, err := p.log.CountRecords(offset)

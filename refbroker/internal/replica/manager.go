@@ -284,3 +284,9 @@ func (m *Manager) Close(clean bool) error {
 	}
 	return storage.WriteFileAtomic(m.fs, filepath.Join(m.dir, cleanMark), []byte(`{"version":0,"brokerEpoch":-1}`))
 }
+
+// Dir is the folder that the logs lie in.
+func (m *Manager) Dir() string { return m.dir }
+
+// Size is how many bytes the log holds.
+func (p *Partition) Size() int64 { return p.log.Size() }

@@ -104,7 +104,7 @@ func (p *Partition) continuing(raw []byte, end int64, epoch int32) ([]byte, erro
 			return nil, fmt.Errorf("%s: mirrored %w", p.Name(), &storage.OffsetError{Offset: b.BaseOffset, LogEnd: end})
 		}
 		first = false
-		if b.LeaderEpoch > epoch {
+		if b.LeaderEpoch > epoch && !p.defects.Has(defect.EpochBelowLog) {
 			return nil, fmt.Errorf("%s: %w", p.Name(), &EpochAboveError{Batch: b.LeaderEpoch, Leader: epoch})
 		}
 	}
@@ -179,7 +179,7 @@ func (p *Partition) cut(offset int64, epoch int32) error {
 	if epoch > r.epoch {
 		return fmt.Errorf("%s: cut in leader epoch %d, here %d: %w", p.Name(), epoch, r.epoch, kerr.UnknownLeaderEpoch)
 	}
-	if p.uncut(role{cut: &cutRecord{at: offset, epoch: epoch}}) {
+	if p.uncut(role{cut: &cutRecord{at: offset, epoch: epoch}}) || offset >= p.log.Marks().LogEnd {
 		if _, err := p.log.TruncateTo(offset); err != nil {
 			return fmt.Errorf("%s: cut to %d: %w", p.Name(), offset, storageError(err))
 		}

@@ -166,6 +166,8 @@ type API interface {
 	// (ErrSessionEnded), and batches above this partition's leader epoch
 	// (*EpochAboveError: raise the epoch first, LOG-5).
 	AppendMirrored(session uint64, raw []byte) (AppendResult, error)
+	// FollowLogStart raises the log's start to the source's, in a session.
+	FollowLogStart(session uint64, offset int64) error
 	// EndMirror ends every session: it waits for an append in progress, and
 	// what arrives later is refused (LINK-1).
 	EndMirror()

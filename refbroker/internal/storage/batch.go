@@ -17,8 +17,12 @@ const (
 	posProducerID = 43
 )
 
-// attrLogAppendTime is the attribute bit of a timestamp that a broker gave.
-const attrLogAppendTime = 0x08
+// attrLogAppendTime is the attribute bit of a timestamp that a broker gave,
+// attrControl that of a control batch.
+const (
+	attrLogAppendTime = 0x08
+	attrControl       = 0x20
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -65,6 +69,32 @@ func SetProducerID(raw []byte, change func(int64) int64) error {
 		}
 		binary.BigEndian.PutUint64(raw[posProducerID:], uint64(change(b.ProducerID)))
 		setCRC(raw[:b.Size])
+		raw = raw[b.Size:]
+	}
+	return nil
+}
+
+// ShowBarriers makes data batches of the MIRROR_PID_RESET batches in raw, for
+// the defect of a broker that delivers them.
+func ShowBarriers(raw []byte) error {
+	for len(raw) > 0 {
+		b, err := psm.DecodeHeader(raw)
+		if err != nil {
+			return err
+		}
+		if b.Size > len(raw) {
+			return nil // the rest was left off
+		}
+		if b.IsControl() {
+			if b, err = psm.DecodeBatch(raw); err != nil {
+				return err
+			}
+		}
+		if b.IsBarrier() {
+			attrs := binary.BigEndian.Uint16(raw[posAttributes:])
+			binary.BigEndian.PutUint16(raw[posAttributes:], attrs&^attrControl)
+			setCRC(raw[:b.Size])
+		}
 		raw = raw[b.Size:]
 	}
 	return nil

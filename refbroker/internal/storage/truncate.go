@@ -26,9 +26,7 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 		return 0, err
 	}
 	if offset >= l.logEnd {
-		// A leader's epoch without a record must go all the same: the next
-		// leader may not know it, and would find the logs diverging for ever.
-		return l.logEnd, l.forgetEpochsFrom(l.logEnd)
+		return l.logEnd, l.dropEmptyEpochs()
 	}
 	if offset < l.logStart {
 		return 0, &ErrOutOfRange{Offset: offset, Start: l.logStart, End: l.logEnd}
@@ -40,9 +38,11 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 	return c.end, l.cutAt(c)
 }
 
-// forgetEpochsFrom drops the leader epochs that start at or above offset.
-func (l *Log) forgetEpochsFrom(offset int64) error {
-	if !l.epochs.truncate(offset) {
+// dropEmptyEpochs forgets leader epochs of which no batch is there. A leader
+// that was elected and wrote nothing leaves one at the log's end; another log
+// that this one is to follow does not know it, and would tell it to cut for ever.
+func (l *Log) dropEmptyEpochs() error {
+	if !l.epochs.truncate(l.logEnd) {
 		return nil
 	}
 	l.pub.Lock()

@@ -1,0 +1,110 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/defect"
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/mirror"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/storage"
+	"watershed.example/refbroker/internal/wire"
+)
+
+// What makes the handlers wrong on purpose: see package defect.
+
+// refuseStop is why a defect has a stop refused.
+func refuseStop(ctx context.Context, e *env.Env, r *mirrorrpc.StopMirrorTopicsRequest) error {
+	img := e.Quorum.Image()
+	m, ok := img.Mirrors[r.MirrorName]
+	if !ok {
+		return nil
+	}
+	if e.Defects.Has(defect.StopRefusedWithoutSource) {
+		ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
+		defer cancel()
+		if _, err := mirror.AskCluster(ctx, e.Host, m.Bootstrap, m.SourceClusterID); err != nil {
+			return fmt.Errorf("mirror %q: ask the source: %w: %w", r.MirrorName, err, kerr.BrokerNotAvailable)
+		}
+	}
+	if !e.Defects.Has(defect.StopNotIdempotent) {
+		return nil
+	}
+	for _, named := range r.Topics {
+		t, ok := img.Topics[named.TopicName]
+		if !ok {
+			continue
+		}
+		for i, p := range t.Partitions {
+			if s := p.Mirror.State; s != quorum.Mirroring && s != quorum.Paused {
+				return fmt.Errorf("partition %s-%d is %s: %w", t.Name, i, s, mirrorrpc.ErrInvalidClusterMirrorStates)
+			}
+		}
+	}
+	return nil
+}
+
+func stopRefused(req *wire.Request, r *mirrorrpc.StopMirrorTopicsRequest, err error) (wire.Response, error) {
+	resp, ok := req.Response().(*mirrorrpc.TopicsResponse)
+	if !ok {
+		return nil, fmt.Errorf("response of StopMirrorTopics is %T", req.Response())
+	}
+	resp.ErrorCode, resp.ErrorMessage = mirrorError(err)
+	for _, t := range r.Topics {
+		res := mirrorrpc.TopicResult{Name: t.TopicName}
+		res.ErrorCode, res.ErrorMessage = mirrorError(err)
+		resp.Topics = append(resp.Topics, res)
+	}
+	return resp, nil
+}
+
+// stopOthers is the defect of a stop that stops the topics of other mirrors too.
+func stopOthers(ctx context.Context, e *env.Env, stopped string) {
+	if !e.Defects.Has(defect.MirrorStopStopsOthers) {
+		return
+	}
+	img := e.Quorum.Image()
+	for name := range img.Mirrors {
+		if name == stopped {
+			continue
+		}
+		if topics := mirrorTopics(img, name); len(topics) > 0 {
+			if _, err := e.Quorum.Apply(ctx, quorum.SetMirrorTopics{Mirror: name, Topics: topics, Desired: quorum.Stopped}); err != nil {
+				e.Log.Error("defect: another mirror is not stopped", "mirror", name, "error", err)
+			}
+		}
+	}
+}
+
+// shown are the batches that a fetch gets to see.
+func (f *fetching) shown(raw []byte) []byte {
+	if f.replica >= 0 || !f.env.Defects.Has(defect.ControlRecordDelivered) {
+		return raw
+	}
+	shown := slices.Clone(raw)
+	if err := storage.ShowBarriers(shown); err != nil {
+		f.env.Log.Error("defect: barriers are not shown", "error", err)
+		return raw
+	}
+	return shown
+}
+
+// letsLateIn says whether a transactional batch is appended although its
+// coordinator knows that its transaction has ended.
+func (p *producer) letsLateIn(err error) bool {
+	if !p.env.Defects.Has(defect.LateProduceOpensTransaction) {
+		return false
+	}
+	for _, ended := range []error{kerr.InvalidTxnState, kerr.TransactionAbortable, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidProducerIDMapping} {
+		if errors.Is(err, ended) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,405 @@
+package broker
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/mirrorrpc"
+	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/wire"
+)
+
+// defective starts a cluster that is wrong in one way.
+func defective(t *testing.T, cluster string, name defect.Name) *mirrorNode {
+	t.Helper()
+	set, err := defect.Parse([]string{string(name)})
+	require.NoError(t, err)
+	n := startMirrorNode(t, cluster)
+	require.NoError(t, n.Close())
+	n.conf.Defects = set
+	n.start()
+	return n
+}
+
+// bothWays tries a defect of a cluster, and the same without it.
+func bothWays(t *testing.T, cluster string, name defect.Name, try func(t *testing.T, n *mirrorNode, wrong bool)) {
+	t.Helper()
+	t.Run(string(name), func(t *testing.T) {
+		for side, start := range map[string]func(t *testing.T) *mirrorNode{
+			"wrong": func(t *testing.T) *mirrorNode { return defective(t, cluster, name) },
+			"right": func(t *testing.T) *mirrorNode { return startMirrorNode(t, cluster) },
+		} {
+			t.Run(side, func(t *testing.T) {
+				t.Parallel()
+				try(t, start(t), side == "wrong")
+			})
+		}
+	})
+}
+
+// barrierOffsets are where the log has barriers.
+func (n *mirrorNode) barrierOffsets() []int64 {
+	all := []int64{}
+	for _, raw := range n.batches() {
+		b, err := psm.DecodeBatch(raw)
+		require.NoError(n.t, err)
+		if b.IsBarrier() {
+			all = append(all, b.BaseOffset)
+		}
+	}
+	return all
+}
+
+func TestDefectsOfTheBarrier(t *testing.T) {
+	failOver := func(t *testing.T, b *mirrorNode) (l int64) {
+		a, lso := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		require.NoError(t, c.Stop(t.Context(), "m", "t"))
+		awaitMirror(t, c, "STOPPED")
+		return lso
+	}
+	bothWays(t, clusterB, defect.BarrierBeforeTruncation, func(t *testing.T, b *mirrorNode, wrong bool) {
+		l := failOver(t, b)
+		require.Equal(t, wrong, len(b.barrierOffsets()) == 0)
+		require.Equal(t, wrong, len(b.part().Producers()) > 0, "PSM-1")
+		send(t, b.client(), "local")
+		require.Equal(t, wrong, len(b.part().Producers()) > 1)
+		if wrong { // it has a mirrored batch's header, and is taken for its retry
+			require.Equal(t, l, b.end(), "IDEM-1")
+		} else {
+			require.Equal(t, l+2, b.end())
+		}
+		require.NoError(t, b.Kill())
+		b.start()
+		require.Equal(t, wrong, len(b.part().Producers()) > 1)
+	})
+	bothWays(t, clusterB, defect.BarrierAfterWritable, func(t *testing.T, b *mirrorNode, wrong bool) {
+		l := failOver(t, b)
+		send(t, b.client(kgo.DisableIdempotentWrite()), "local")
+		want := []int64{l}
+		if wrong {
+			want = []int64{l + 1}
+		}
+		require.Eventually(t, func() bool { return slices.Equal(want, b.barrierOffsets()) }, 10*time.Second, time.Millisecond)
+		for range 2 {
+			require.Empty(t, b.part().Producers())
+			require.NoError(t, b.Kill())
+			b.start()
+		}
+		require.Equal(t, want, b.barrierOffsets())
+	})
+	bothWays(t, clusterB, defect.WrongSourceID, func(t *testing.T, b *mirrorNode, wrong bool) {
+		failOver(t, b)
+		id := b.part().Barriers()[0].SourceClusterID
+		require.Equal(t, wrong, id == clusterB)
+		require.Equal(t, wrong, id != clusterA)
+		require.True(t, b.part().Barriers()[0].Own)
+	})
+	bothWays(t, clusterB, defect.TwoBarriers, func(t *testing.T, b *mirrorNode, wrong bool) {
+		l := failOver(t, b)
+		want := []int64{l}
+		if wrong {
+			want = append(want, l+1)
+		}
+		require.Equal(t, want, b.barrierOffsets())
+		send(t, b.client(), "local")
+	})
+	bothWays(t, clusterB, defect.NoBarrierOnEmpty, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a := newSource(t, clusterA)
+		c := b.mirrorFrom(a)
+		awaitMirror(t, c, "MIRRORING")
+		require.NoError(t, c.Stop(t.Context(), "m", "t"))
+		awaitMirror(t, c, "STOPPED")
+		require.Equal(t, wrong, len(b.barrierOffsets()) == 0)
+		send(t, b.client(), "local")
+	})
+	t.Run("no-barrier-on-empty, with records", func(t *testing.T) {
+		b := defective(t, clusterB, defect.NoBarrierOnEmpty)
+		l := failOver(t, b)
+		require.Equal(t, []int64{l}, b.barrierOffsets())
+	})
+	bothWays(t, clusterB, defect.NoBarrierWhenSourceDead, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, lso := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		require.NoError(t, a.Close())
+		require.NoError(t, c.Stop(t.Context(), "m", "t"))
+		awaitMirror(t, c, "STOPPED")
+		require.EqualValues(t, lso, awaitMirror(t, c, "STOPPED").StopOffset)
+		require.Equal(t, wrong, len(b.barrierOffsets()) == 0)
+		require.Equal(t, wrong, len(b.part().Producers()) > 0)
+		require.NoError(t, b.Kill())
+		b.start()
+		send(t, b.client(), "local")
+		require.Equal(t, wrong, len(b.part().Producers()) > 1)
+	})
+	t.Run("no-barrier-when-source-dead, alive", func(t *testing.T) {
+		b := defective(t, clusterB, defect.NoBarrierWhenSourceDead)
+		l := failOver(t, b)
+		require.Equal(t, []int64{l}, b.barrierOffsets())
+	})
+}
+
+func TestDefectsOfMirroring(t *testing.T) {
+	bothWays(t, clusterB, defect.EpochBelowLog, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a := newSource(t, clusterA)
+		b.mirrorOf(a)
+		require.NoError(t, a.mirrors().Bump(t.Context(), a.part().TopicID(), 60, 0))
+		send(t, a.client(), "in a high epoch")
+		b.equals(a)
+		o := b.part().Offsets()
+		require.EqualValues(t, 61, o.LogEpoch)
+		require.Equal(t, wrong, o.LeaderEpoch < o.LogEpoch, "LOG-5")
+		b.stopFrom(a)
+		send(t, b.client(), "promoted")
+	})
+	bothWays(t, clusterC, defect.DownstreamNotRealigned, func(t *testing.T, c *mirrorNode, wrong bool) {
+		a := newSource(t, clusterA)
+		send(t, a.client(kgo.DisableIdempotentWrite()), "a")
+		leaveOpen(t, a, "open")
+		b := startMirrorNode(t, clusterB)
+		b.mirrorOf(a)
+		c.mirrorOf(b)
+		cut := c.batches()[1]
+		p := b.stopFrom(a)
+		require.EqualValues(t, 1, p.StopOffset)
+		send(t, b.client(kgo.DisableIdempotentWrite()), "b1", "b2")
+		if wrong {
+			require.Eventually(t, func() bool { return c.part().Offsets().HighWatermark >= 4 }, 20*time.Second, 5*time.Millisecond)
+			require.Equal(t, cut, c.batches()[1], "CH-3: what B cut stays")
+			require.Empty(t, c.barrierOffsets())
+		} else {
+			c.equals(b)
+		}
+	})
+	bothWays(t, clusterB, defect.AlignmentByEpochsAlone, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a := newSource(t, clusterA)
+		plain := a.client(kgo.DisableIdempotentWrite())
+		send(t, plain, "common")
+		b.mirrorOf(a)
+		p := b.stopFrom(a)
+		send(t, b.client(kgo.DisableIdempotentWrite()), "b's own")
+		// A lives on, and comes to the very leader epoch in which B was promoted.
+		_, epoch := b.part().Leader()
+		require.NoError(t, a.mirrors().Bump(t.Context(), a.part().TopicID(), epoch-1, 0))
+		send(t, plain, "a's 1", "a's 2", "a's 3")
+		require.Equal(t, epoch, a.part().Offsets().LogEpoch)
+		require.EqualValues(t, 1, p.StopOffset)
+		own := b.batches()
+		require.NoError(t, b.mirrors().Start(t.Context(), b.linkTo(a), "t"))
+		awaitNamed(t, b.mirrors(), b.linkTo(a), "MIRRORING")
+		if !wrong {
+			b.equals(a)
+			return
+		}
+		require.Eventually(t, func() bool { return b.part().Offsets().HighWatermark == a.end() }, 20*time.Second, 5*time.Millisecond)
+		require.Equal(t, own, b.batches()[:len(own)], "AL-1: B's own is taken for A's")
+		require.NotEqual(t, a.batches(), b.batches())
+	})
+	bothWays(t, clusterB, defect.OtherClusterAccepted, func(t *testing.T, b *mirrorNode, wrong bool) {
+		c := newSource(t, clusterC)
+		send(t, c.client(), "another cluster's")
+		ctx := t.Context()
+		m := b.mirrors()
+		require.NoError(t, m.Create(ctx, "m", map[string]string{mirrorrpc.ConfigBootstrap: c.addr(), mirrorrpc.ConfigSourceClusterID: clusterA}))
+		err := m.Start(ctx, "m", "t")
+		if !wrong {
+			require.ErrorIs(t, err, kerr.InconsistentClusterID)
+			return
+		}
+		require.NoError(t, err)
+		awaitMirror(t, m, "MIRRORING")
+		b.equals(c)
+	})
+}
+
+func TestDefectsOfTheControlPlane(t *testing.T) {
+	bothWays(t, clusterB, defect.StopRefusedWithoutSource, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, _ := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		require.NoError(t, a.Close())
+		err := c.Stop(t.Context(), "m", "t")
+		if wrong {
+			require.ErrorIs(t, err, kerr.BrokerNotAvailable)
+			require.Equal(t, quorum.Mirroring, b.Env().Quorum.Image().Topics["t"].Desired)
+			return
+		}
+		require.NoError(t, err)
+		awaitMirror(t, c, "STOPPED")
+	})
+	bothWays(t, clusterB, defect.StopNotIdempotent, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, _ := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		require.NoError(t, c.Stop(t.Context(), "m", "t"))
+		awaitMirror(t, c, "STOPPED")
+		err := c.Stop(t.Context(), "m", "t")
+		if wrong {
+			require.ErrorIs(t, err, mirrorrpc.ErrInvalidClusterMirrorStates)
+		} else {
+			require.NoError(t, err)
+		}
+	})
+	bothWays(t, clusterB, defect.MirrorStopStopsOthers, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, c := newSource(t, clusterA), startMirrorNode(t, clusterC)
+		makeTopic(t, c, "other")
+		b.mirrorOf(a)
+		name := b.linkTo(c)
+		require.NoError(t, b.mirrors().Start(t.Context(), name, "other"))
+		awaitNamed(t, b.mirrors(), name, "MIRRORING")
+		b.stopFrom(a)
+		want := quorum.Mirroring
+		if wrong {
+			want = quorum.Stopped
+		}
+		require.Equal(t, want, b.Env().Quorum.Image().Topics["other"].Desired)
+	})
+	bothWays(t, clusterB, defect.SameTopicTwoSources, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, c := newSource(t, clusterA), newSource(t, clusterC)
+		b.mirrorOf(a)
+		name := b.linkTo(c)
+		err := b.mirrors().Start(t.Context(), name, "t")
+		if !wrong {
+			require.ErrorIs(t, err, mirrorrpc.ErrTopicAlreadyInMirror)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, name, b.Env().Quorum.Image().Topics["t"].Mirror)
+	})
+}
+
+// BAR-6: an application gets the barrier.
+func TestDefectsOfConsumers(t *testing.T) {
+	bothWays(t, clusterB, defect.ControlRecordDelivered, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a := newSource(t, clusterA)
+		plain := a.client(kgo.DisableIdempotentWrite())
+		send(t, plain, "a")
+		b.mirrorOf(a)
+		b.stopFrom(a)
+		send(t, b.client(kgo.DisableIdempotentWrite()), "b")
+		want := []int64{0, 2}
+		if wrong {
+			want = []int64{0, 1, 2}
+		}
+		reader := b.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().At(0)}}))
+		var got []int64
+		for len(got) == 0 || got[len(got)-1] < 2 {
+			fetches := reader.PollFetches(t.Context())
+			require.NoError(t, fetches.Err())
+			fetches.EachRecord(func(r *kgo.Record) { got = append(got, r.Offset) })
+		}
+		require.Equal(t, want, got)
+	})
+}
+
+// TXN-6, FA-13: a batch that comes when its transaction has ended.
+func TestDefectsOfLateProduce(t *testing.T) {
+	for version, produce := range map[int16]int16{1: 11, 2: 12} {
+		for _, wrong := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, transactions version %d, wrong %v", defect.LateProduceOpensTransaction, version, wrong), func(t *testing.T) {
+				n := startMirrorNode(t, clusterA)
+				require.NoError(t, n.Close())
+				n.conf.TransactionVersion = version
+				if wrong {
+					var err error
+					n.conf.Defects, err = defect.Parse([]string{string(defect.LateProduceOpensTransaction)})
+					require.NoError(t, err)
+				}
+				n.start()
+				makeTopic(t, n, "t")
+				makeTopic(t, n, "late")
+				cl := n.client(kgo.TransactionalID("x"), kgo.TransactionTimeout(10*time.Minute))
+				transact(t, cl, false, "in time")
+				pid, epoch, err := cl.ProducerID(t.Context())
+				require.NoError(t, err)
+				if version == 2 {
+					epoch-- // the transaction's own: its end has raised it
+				}
+				// Of the transaction, on its way since before its end, and the first
+				// for its partition.
+				req := produceOf(-1, "late", 0, batchOf("late", func(b *kmsg.RecordBatch) {
+					b.ProducerID, b.ProducerEpoch, b.FirstSequence, b.Attributes = pid, epoch, 0, 0x10
+				}))
+				id := "x"
+				req.TransactionID = &id
+				req.SetVersion(produce)
+				var api wire.API
+				for _, a := range n.table.APIs() {
+					if a.Key == req.Key() {
+						api = a
+					}
+				}
+				resp, err := api.Handle(t.Context(), &wire.Request{Key: req.Key(), Version: produce, Body: req})
+				require.NoError(t, err)
+				code := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
+				p, err := n.Env().Replicas.Partition("late", 0)
+				require.NoError(t, err)
+				o := p.Offsets()
+				if wrong {
+					require.Zero(t, code)
+					require.EqualValues(t, 1, o.LogEnd)
+					require.Zero(t, o.LastStable, "it will never end")
+				} else {
+					require.NotZero(t, code)
+					require.Zero(t, o.LogEnd)
+				}
+			})
+		}
+	}
+}
+
+// KIP-1279's pictures of its first design: A's producer 0 and B's own producer 0
+// on C, behind two clusters that rewrite ids.
+func TestDefectsThatRewriteProducerIDsOverAChain(t *testing.T) {
+	for name, want := range map[defect.Name][]int64{
+		defect.PIDRewrite:     {0, -1, -2}, // A's is 0 again: a local producer's id on C
+		defect.PIDRewriteOnce: {-2, -1, -2},
+		"":                    {0, -1, 0},
+	} {
+		t.Run("defect "+string(name), func(t *testing.T) {
+			t.Parallel()
+			a := newSource(t, clusterA)
+			start := startMirrorNode
+			if name != "" {
+				start = func(t *testing.T, cluster string) *mirrorNode { return defective(t, cluster, name) }
+			}
+			b, c := start(t, clusterB), start(t, clusterC)
+			send(t, a.client(), "a's")
+			b.link(a)
+			b.stopFrom(a)
+			send(t, b.client(), "b's")
+			c.link(b)
+			var ids []int64
+			for _, raw := range c.batches() {
+				h, err := psm.DecodeBatch(raw)
+				require.NoError(t, err)
+				require.NoError(t, psm.CheckCRC(raw))
+				ids = append(ids, h.ProducerID)
+			}
+			require.Equal(t, want, ids)
+			known := slices.Compact(slices.Sorted(slices.Values([]int64{want[0], want[2]})))
+			var got []int64
+			for _, p := range c.part().Producers() {
+				got = append(got, p.ProducerID)
+			}
+			require.Equal(t, known, got)
+		})
+	}
+}
+
+// link starts the mirroring of a source and waits until it has caught up, by
+// offsets: bytes may be rewritten.
+func (n *mirrorNode) link(source *mirrorNode) {
+	n.t.Helper()
+	name := n.linkTo(source)
+	require.NoError(n.t, n.mirrors().Start(n.t.Context(), name, "t"))
+	awaitNamed(n.t, n.mirrors(), name, "MIRRORING")
+	require.Eventually(n.t, func() bool { return n.part().Offsets().HighWatermark == source.end() }, 20*time.Second, 5*time.Millisecond)
+}

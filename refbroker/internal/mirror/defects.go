@@ -1,0 +1,65 @@
+package mirror
+
+import (
+	"context"
+	"time"
+
+	"watershed.example/refbroker/internal/defect"
+	"watershed.example/refbroker/internal/quorum"
+)
+
+// What makes mirroring wrong on purpose: see package defect.
+
+// ExpectedCluster is the cluster id that a source must have: the mirror's, or,
+// with a defect, any ("").
+func ExpectedCluster(s defect.Set, id string) string {
+	if s.Has(defect.OtherClusterAccepted) {
+		return ""
+	}
+	return id
+}
+
+// sourceID is the cluster id that a stop records and its barrier carries.
+func (s *stopping) sourceID(v view) string {
+	if s.d.m.defects.Has(defect.WrongSourceID) {
+		return s.d.m.cluster
+	}
+	return v.mirror.SourceClusterID
+}
+
+// leavesOut says whether a defect has the stop go on without its barrier.
+func (s *stopping) leavesOut(ctx context.Context, v view) bool {
+	set := s.d.m.defects
+	switch {
+	case set.Has(defect.NoBarrier, defect.BarrierBeforeTruncation, defect.BarrierAfterWritable):
+		return true
+	case set.Has(defect.NoBarrierOnEmpty):
+		o := s.part.Offsets()
+		return o.LogEnd == o.LogStart
+	case set.Has(defect.NoBarrierWhenSourceDead):
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := AskCluster(ctx, s.d.m.host, v.mirror.Bootstrap, v.mirror.SourceClusterID)
+		return err != nil
+	}
+	return false
+}
+
+// lateBarrierWait is how long the defect of the late barrier waits for a write
+// to come before it, so that there is one to be seen.
+const lateBarrierWait = time.Second
+
+// lateBarrier writes a stop's barrier once the partition is writable.
+func (s *stopping) lateBarrier(ctx context.Context, c *quorum.StopRecord) error {
+	first, cancel := context.WithTimeout(ctx, lateBarrierWait)
+	_ = awaitRole(first, s.part, func() bool { return s.part.Offsets().LogEnd > c.L })
+	cancel()
+	for retry := newBackoff(); ; {
+		if _, err := s.part.AppendBarrier(stopOf(c)); err == nil {
+			return nil
+		}
+		if !retry.wait(ctx) {
+			return context.Cause(ctx)
+		}
+	}
+}

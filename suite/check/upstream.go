@@ -1,0 +1,67 @@
+package check
+
+import "watershed.example/suite/history"
+
+// upstream lists the other stops of clusters from which the view's destination
+// gets its records, over any number of hops: its source, the source's source and
+// so on. Where one of them cut its log, those downstream follow (CH-3).
+func (j *judge) upstream() []*judge {
+	feeds := map[string]bool{j.edge.Source: true}
+	for range j.trial.views {
+		for _, other := range j.trial.views {
+			if feeds[other.edge.Destination] && other != j {
+				feeds[other.edge.Source] = true
+			}
+		}
+	}
+	delete(feeds, j.edge.Destination) // its own earlier stops are over before this mirror starts
+	var all []*judge
+	for _, other := range j.trial.views {
+		if other != j && feeds[other.edge.Destination] {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// steady is since when the source's log at the episode's end tells what the
+// destination mirrored: since the last stop upstream.
+func (j *judge) steady(p *part) int64 {
+	since := p.mirroring
+	for _, other := range j.upstream() {
+		if q := other.part(p.topic, p.index); q != nil && q.stopped < j.edge.stopRequested {
+			since = max(since, q.stopped)
+		}
+	}
+	return since
+}
+
+// recut is the lowest offset at which a stop upstream made the destination cut
+// its log while it mirrored; never where none did.
+func (j *judge) recut(p *part) int64 {
+	lowest := never
+	for _, other := range j.upstream() {
+		if q := other.part(p.topic, p.index); q != nil && q.lead != nil && q.stopped > p.mirroring && q.stopped < p.stopped {
+			lowest = min(lowest, q.lead.cut)
+		}
+	}
+	return lowest
+}
+
+// shownThen says whether what a reader of the destination saw while it mirrored
+// was right at that time: the source shows that record there and the stop cut it,
+// or a log upstream showed it that was cut since.
+func (j *judge) shownThen(p *part, read *history.Observed) bool {
+	if read.Offset >= p.lead.cut && p.sourceShows(read) {
+		return true
+	}
+	if read.Offset < j.recut(p) {
+		return false
+	}
+	for _, other := range j.upstream() {
+		if q := other.part(p.topic, p.index); q != nil && q.sourceShows(read) {
+			return true
+		}
+	}
+	return false
+}

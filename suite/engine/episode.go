@@ -1,0 +1,369 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"watershed.example/suite/history"
+	"watershed.example/suite/traffic"
+	"watershed.example/topologies"
+)
+
+// episode is one stop of one mirror on its way, with the traffic on both of its
+// clusters.
+type episode struct {
+	topologies.Episode
+	story  *story
+	rec    *traffic.Recorder // of this episode's events
+	layout layout
+
+	control  *traffic.Control
+	source   *sourceTraffic
+	promoted *promotedTraffic
+	zombies  *zombies
+	gates    *gates
+	fault    *fault
+
+	base    int64 // producer id of the source's first transactional producer
+	forged  *traffic.Header
+	stopped map[traffic.Partition]history.Mirror
+	ended   bool
+}
+
+func (e *episode) from() traffic.Cluster { return e.story.world.cluster(e.Mirror.From) }
+func (e *episode) to() traffic.Cluster   { return e.story.world.cluster(e.Mirror.To) }
+
+// struck says whether what the scenario does to stops, it does to this one.
+func (e *episode) struck() bool { return e.story.scenario.strikes() == e.Number }
+
+// close ends what the episode still runs. It may be called more than once.
+func (e *episode) close() {
+	if e.source != nil {
+		e.source.close()
+	}
+	if e.promoted != nil {
+		e.promoted.close()
+	}
+	if e.zombies != nil {
+		e.zombies.close()
+	}
+	if e.control != nil {
+		e.control.Close()
+	}
+	if e.fault != nil {
+		e.fault.close()
+	}
+	e.source, e.promoted, e.zombies, e.control, e.fault = nil, nil, nil, nil, nil
+}
+
+func (e *episode) trafficBefore(ctx context.Context) error {
+	e.rec.Phase(history.TrafficBefore)
+	var restarts int64
+	if e.struck() {
+		restarts = e.story.scenario.restarts()
+	}
+	var err error
+	e.source, err = newSource(ctx, e.rec, e.from(), e.layout, e.story.seed, prefix(e.Mirror.From, e.Number),
+		func(ctx context.Context, raw *traffic.Raw) (int64, error) {
+			return e.story.ids.choose(ctx, e, raw, restarts)
+		})
+	if err != nil {
+		return err
+	}
+	return e.source.before(ctx)
+}
+
+// wakeZombies lets writers write to a cluster that is about to mirror.
+func (e *episode) wakeZombies(ctx context.Context) error {
+	var err error
+	if e.zombies, err = newZombies(ctx, e.rec, e.to(), e.layout, prefix(e.Mirror.To, e.Number)); err != nil {
+		return err
+	}
+	if err := e.story.ids.pass(ctx, e.Mirror.To, e.zombies.raw); err != nil {
+		return err
+	}
+	return e.zombies.write(ctx)
+}
+
+func (e *episode) startMirror(ctx context.Context) error {
+	var err error
+	if e.control, err = traffic.NewControl(e.rec, e.to(), e.Mirror.Name); err != nil {
+		return err
+	}
+	if e.first() {
+		bootstrap, id := e.story.world.mirrorSource(e.Mirror)
+		if err := e.control.Create(ctx, bootstrap, id); err != nil {
+			return err
+		}
+	}
+	if err := e.control.Start(ctx, e.Mirror.Topics...); err != nil {
+		return err
+	}
+	_, err = e.control.Await(ctx, "every partition is mirrored", e.layout.All, func(_ traffic.Partition, m history.Mirror) bool {
+		return m.State == traffic.StateMirroring
+	})
+	if err == nil {
+		e.rec.Phase(history.Mirroring)
+	}
+	return err
+}
+
+// first says whether no earlier episode created the mirror.
+func (e *episode) first() bool {
+	for _, other := range e.story.episodes {
+		if other.Number < e.Number && other.Mirror.Name == e.Mirror.Name {
+			return false
+		}
+	}
+	return true
+}
+
+// readOnly reads and is refused on the destination while it mirrors.
+func (e *episode) readOnly(ctx context.Context) error {
+	var err error
+	e.promoted, err = newPromoted(ctx, e.rec, e.to(), e.layout, e.story.seed, prefix(e.Mirror.To, e.Number),
+		func(ctx context.Context, raw *traffic.Raw) error { return e.story.ids.pass(ctx, e.Mirror.To, raw) })
+	if err != nil {
+		return err
+	}
+	if err := e.promoted.startReaders(e.story.whole, "across"); err != nil {
+		return err
+	}
+	return e.refusedRound(ctx)
+}
+
+// refusedRound tries to write to the destination while it is read-only.
+func (e *episode) refusedRound(ctx context.Context) error {
+	if e.zombies != nil {
+		if err := e.zombies.insist(ctx); err != nil {
+			return err
+		}
+	}
+	return e.promoted.refusedRound(ctx)
+}
+
+// catchUp waits until the destination holds what the source holds now.
+func (e *episode) catchUp(ctx context.Context) error {
+	source, err := traffic.NewRaw(ctx, e.story.unseen, e.from(), "look")
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	return e.reach(ctx, source)
+}
+
+// reach waits until the destination holds all that the source holds now: the
+// very same last batch, since a destination that has to realign may be long
+// enough and hold something else (CH-3).
+func (e *episode) reach(ctx context.Context, source *traffic.Raw) error {
+	destination, err := traffic.NewRaw(ctx, e.story.unseen, e.to(), "look")
+	if err != nil {
+		return err
+	}
+	defer destination.Close()
+	ends := map[traffic.Partition]int64{}
+	tails := map[traffic.Partition]traffic.Header{}
+	for _, p := range e.layout.All {
+		headers, err := source.HeadersFrom(ctx, p, 0)
+		if err != nil {
+			return err
+		}
+		if n := len(headers); n > 0 {
+			tails[p] = headers[n-1]
+			ends[p] = tails[p].LastOffset + 1
+		}
+	}
+	_, err = e.control.Await(ctx, "the destination has caught up", e.layout.All, func(p traffic.Partition, m history.Mirror) bool {
+		if m.State != traffic.StateMirroring || m.DestinationOffset < ends[p] {
+			return false
+		}
+		tail, any := tails[p]
+		if !any {
+			return true
+		}
+		f, err := destination.Fetch(ctx, p, traffic.FetchOptions{Offset: tail.BaseOffset, Isolation: history.ReadUncommitted})
+		return err == nil && len(f.Headers) > 0 && sameBatch(f.Headers[0], tail)
+	})
+	return err
+}
+
+// sameBatch says whether two headers are of one batch, whatever became of its
+// producer id on the way: that is for the checks to find.
+func sameBatch(a, b traffic.Header) bool {
+	a.ID.ProducerID = b.ID.ProducerID
+	return a == b
+}
+
+// openTransaction leaves a transaction open at the source and waits until the
+// destination holds all of it.
+func (e *episode) openTransaction(ctx context.Context) error {
+	if e.zombies != nil {
+		if err := e.zombies.timedOut(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.source.leaveOpen(ctx); err != nil {
+		return err
+	}
+	if err := e.reach(ctx, e.source.raw); err != nil {
+		return err
+	}
+	if err := e.source.learn(ctx); err != nil {
+		return err
+	}
+	headers, err := e.source.raw.HeadersFrom(ctx, e.layout.Forge, 0)
+	if err != nil {
+		return err
+	}
+	h, found := traffic.Reusable(headers, 1<<62)
+	if !found {
+		return fmt.Errorf("%s on the source holds no idempotent batch to forge", e.layout.Forge)
+	}
+	e.forged = &h
+	for _, p := range e.layout.All {
+		if _, err := e.source.raw.Offsets(ctx, p); err != nil {
+			return err
+		}
+		if _, err := e.source.raw.Producers(ctx, p, history.WhenMirroring); err != nil {
+			return err
+		}
+	}
+	return e.promoted.describe(ctx, history.WhenMirroring)
+}
+
+// stuckAt remembers that a stop did not end in time, unless the whole run was
+// called off.
+func (e *episode) stuckAt(err error) error {
+	if stuck := new(traffic.StuckError); errors.As(err, &stuck) && !errors.Is(err, context.Canceled) {
+		e.story.stuck = err
+		e.rec.Note("STUCK: %v", err)
+	}
+	return err
+}
+
+// late heals the fault and lets the old source go on, where it lives.
+func (e *episode) late(ctx context.Context) error {
+	if err := e.promoted.describe(ctx, history.WhenAfterStop); err != nil {
+		return err
+	}
+	if err := e.promoted.atBarrier(ctx, e.stopped); err != nil {
+		return err
+	}
+	for _, r := range e.promoted.readers {
+		r.Snapshot()
+	}
+	e.fault.heal()
+	lives := e.story.world.lives(e.Mirror.From)
+	if err := e.source.endLive(lives); err != nil || !lives {
+		return err
+	}
+	return e.source.late(ctx)
+}
+
+// writable waits until the destination accepts writes, and writes with the
+// clients that were refused before.
+func (e *episode) writable(ctx context.Context) error {
+	if err := e.promoted.awaitHammer(ctx); err != nil {
+		e.story.stuck = err
+		e.rec.Note("STUCK: %v", err)
+		return err
+	}
+	e.promoted.accepted(ctx)
+	return nil
+}
+
+func (e *episode) trafficAfter(ctx context.Context) error {
+	e.rec.Phase(history.TrafficAfter)
+	if err := e.promoted.collide(ctx, e.forged, e.source.mirrored); err != nil {
+		return err
+	}
+	e.story.ids.meet(e)
+	if e.zombies != nil {
+		if err := e.zombies.revive(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.promoted.after(ctx); err != nil {
+		return err
+	}
+	if err := e.watch(ctx); err != nil {
+		return err
+	}
+	if err := e.story.othersGoOn(ctx, e); err != nil {
+		return err
+	}
+	if err := e.promoted.last(ctx); err != nil {
+		return err
+	}
+	e.rec.Phase(history.Settled)
+	return nil
+}
+
+// watchFor is how long a healed link is watched: a fetcher that still lives asks
+// again within that time (a second is the usual pause between its attempts).
+const watchFor = 1200 * time.Millisecond
+
+// watchEvery paces what the old source writes meanwhile.
+const watchEvery = 100 * time.Millisecond
+
+// watch goes on writing to the old source after a fault of its link has healed,
+// so that there is always something to come (LINK-3).
+func (e *episode) watch(ctx context.Context) error {
+	if e.fault.healedAt.IsZero() || !e.story.world.lives(e.Mirror.From) {
+		return nil
+	}
+	end := time.NewTimer(watchFor - time.Since(e.fault.healedAt))
+	defer end.Stop()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		if err := e.source.plain.Send(ctx, 1, e.layout.Written...); err != nil {
+			return err
+		}
+		if _, err := e.control.Describe(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-end.C:
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (e *episode) readToEnd(ctx context.Context) error {
+	if err := e.promoted.span(ctx, e.stopped); err != nil {
+		return err
+	}
+	return limited(ctx, "readers", readLimit, func(ctx context.Context) error {
+		if err := e.promoted.readToEnd(ctx, "fresh"); err != nil {
+			// A reader that does not get there is a finding.
+			e.rec.Note("%v", err)
+		}
+		return nil
+	})
+}
+
+// end ends the episode's traffic and saves the raw logs of its clusters, before
+// a later truncation can take something away. Those of the last one are saved
+// with all others when the run has ended.
+func (e *episode) end(ctx context.Context) error {
+	for _, other := range e.story.others(e) {
+		if err := other.source.endLive(e.story.world.lives(other.Mirror.From)); err != nil {
+			return err
+		}
+	}
+	e.close()
+	e.ended = true
+	if e.last() {
+		return nil
+	}
+	return e.story.world.capture(ctx, e)
+}
+
+// last says whether no later episode ends.
+func (e *episode) last() bool { return e.Number == len(e.story.episodes) }
