@@ -28,6 +28,7 @@ func mirrorAPIs(e *env.Env, m *mirror.Manager) []wire.API {
 	),
 		listClusterMirrors(e),
 		describeClusterMirrors(e, m),
+		describeLed(e, m),
 		readMirrorStates(e),
 	)
 }
