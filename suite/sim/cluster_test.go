@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,69 +26,49 @@ import (
 	"watershed.example/refbroker/cli"
 )
 
-// island is one node's way to the network, which can be cut from all others.
-type island struct {
-	network *memnet.Network
+// sea is a network of nodes that can be cut off from everybody, each by itself.
+type sea struct {
+	*memnet.Network
 
 	mu    sync.Mutex // never held while waiting
-	cut   bool
-	conns map[net.Conn]bool
+	cut   map[string]bool
+	conns map[net.Conn][2]string // and between which hosts
 }
 
-func (i *island) keep(c net.Conn) (net.Conn, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.cut {
-		_ = c.Close()
-		return nil, net.ErrClosed
-	}
-	i.conns[c] = true
-	return c, nil
-}
-
-func (i *island) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := i.network.Dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return i.keep(c)
-}
-
-func (i *island) listen(ctx context.Context, network, address string) (net.Listener, error) {
-	l, err := i.network.Listen(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return &islandListener{l, i}, nil
-}
-
-type islandListener struct {
-	net.Listener
-	island *island
-}
-
-func (l *islandListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
+// from is how a host dials.
+func (s *sea) from(host string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		to, _, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err
 		}
-		if c, err := l.island.keep(c); err == nil {
-			return c, nil
+		s.mu.Lock()
+		refused := s.cut[host] || s.cut[to]
+		s.mu.Unlock()
+		if refused {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 		}
+		c, err := s.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.conns[c] = [2]string{host, to}
+		return c, nil
 	}
 }
 
-// set cuts the node off, or brings it back.
-func (i *island) set(cut bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.cut = cut
-	if cut {
-		for c := range i.conns {
+// set cuts a host off, or brings it back.
+func (s *sea) set(host string, cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut[host] = cut
+	for c, ends := range s.conns {
+		if cut && (ends[0] == host || ends[1] == host) {
 			_ = c.Close()
+			delete(s.conns, c)
 		}
-		clear(i.conns)
 	}
 }
 
@@ -108,21 +89,28 @@ func TestAClusterInVirtualTime(t *testing.T) {
 func replicate(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 10*time.Minute, fmt.Errorf("the test took more than 10 virtual minutes"))
 	defer cancel()
-	network := memnet.New()
+	network := &sea{Network: memnet.New(), cut: map[string]bool{}, conns: map[net.Conn][2]string{}}
 	var nodes []*node
-	var islands []*island
+	var hosts []string
 	var voters []string
 	for id := range 3 {
 		voters = append(voters, "--voter", fmt.Sprintf("%d=127.0.1.%d:9191", id, id+1))
 	}
+	defer func() { // else a failure is reported as a deadlock of the bubble
+		for _, n := range nodes {
+			n.stop()
+		}
+		for _, n := range nodes {
+			require.Equal(t, cli.ExitOK, <-n.ended)
+		}
+	}()
 	for id := range 3 {
-		island := &island{network: network, conns: map[net.Conn]bool{}}
-		islands = append(islands, island)
+		hosts = append(hosts, fmt.Sprintf("127.0.1.%d", id+1))
 		n := &node{name: "A", id: idA, address: fmt.Sprintf("127.0.1.%d:9092", id+1), fs: afero.NewMemMapFs(), ended: make(chan int, 1)}
 		nodes = append(nodes, n)
 		store := raft.NewInmemStore()
 		h := cli.RealHost()
-		h.Dial, h.Listen, h.FS, h.Now = island.dial, island.listen, n.fs, time.Now
+		h.Dial, h.Listen, h.FS, h.Now = network.from(hosts[id]), network.Listen, n.fs, time.Now
 		h.RaftStores = func(string) (cli.RaftStores, error) {
 			return cli.RaftStores{Log: store, Stable: store, Close: io.NopCloser(nil)}, nil
 		}
@@ -134,10 +122,9 @@ func replicate(t *testing.T) {
 		var life context.Context
 		life, n.stop = context.WithCancel(context.Background())
 		go func() { n.ended <- cli.Main(life, args, h) }()
-		defer n.stop() // else a failure is reported as a deadlock of the bubble
 	}
 	client := func(seeds ...string) *kgo.Client {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.Dialer(network.Dial), kgo.DisableClientMetrics(),
+		cl, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.Dialer(network.from("client")), kgo.DisableClientMetrics(),
 			kgo.MetadataMinAge(10*time.Millisecond), kgo.DefaultProduceTopic("t"), kgo.ProduceRequestTimeout(time.Second),
 			kgo.UnknownTopicRetries(-1))
 		require.NoError(t, err)
@@ -181,7 +168,7 @@ func replicate(t *testing.T) {
 		}
 		_, p := metadata()
 		old := p.Leader
-		islands[old].set(true)
+		network.set(hosts[old], true)
 		others := client(nodes[(old+1)%3].address, nodes[(old+2)%3].address)
 		took := until("another leader", func() bool {
 			m, err := kadm.NewClient(others).Metadata(ctx, "t")
@@ -191,10 +178,10 @@ func replicate(t *testing.T) {
 		t.Logf("round %d: %s of virtual time without a leader", round, took)
 		require.Less(t, took, 3*time.Second)
 		write(fmt.Sprintf("round %d, without node %d", round, old))
-		islands[old].set(false)
+		network.set(hosts[old], false)
 		until("in-sync replicas again", func() bool { _, p := metadata(); return len(p.ISR) == 3 })
 	}
-	reader, err := kgo.NewClient(kgo.SeedBrokers(nodes[0].address), kgo.Dialer(network.Dial), kgo.DisableClientMetrics(),
+	reader, err := kgo.NewClient(kgo.SeedBrokers(nodes[0].address), kgo.Dialer(network.from("client")), kgo.DisableClientMetrics(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().AtStart()}}))
 	require.NoError(t, err)
 	defer reader.Close()
@@ -211,9 +198,6 @@ func replicate(t *testing.T) {
 		return bytes.Equal(first, log(t, nodes[1], "t-0")) && bytes.Equal(first, log(t, nodes[2], "t-0"))
 	})
 	require.NotEmpty(t, first)
-	for _, n := range nodes {
-		n.end(t)
-	}
 }
 
 // log is what a node's segments of a partition hold.

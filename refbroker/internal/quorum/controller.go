@@ -17,7 +17,7 @@ func (n *Node) control(ctx context.Context) {
 	every := session / 10
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	led := false
+	led, before := false, int32(-1)
 	last := time.Now()
 	balanced := last
 	for {
@@ -29,14 +29,22 @@ func (n *Node) control(ctx context.Context) {
 		now := time.Now()
 		late := now.Sub(last) > session/2
 		last = now
-		leads := n.Leader() == n.cfg.NodeID
+		leader := n.Leader()
+		leads := leader == n.cfg.NodeID
 		if leads && (!led || late) {
 			n.hearts.forgive()
+			if b := n.Image().Brokers[before]; b != nil && !led {
+				n.hearts.suspect(b, now.Add(-session*2/3))
+			}
 		}
 		led = leads
 		if !leads {
+			if leader >= 0 {
+				before = leader
+			}
 			continue
 		}
+		before = -1
 		fence, unfence := n.hearts.judge(n.Image(), now, session)
 		for _, b := range fence {
 			n.cfg.Log.Warn("broker is silent, and fenced", "broker", b.ID, "session_timeout", session)

@@ -238,4 +238,10 @@ func TestWhoFallsSilentIsFenced(t *testing.T) {
 	h.forgive()
 	fenced, _ = at(28 * time.Second)
 	require.Empty(t, fenced)
+	h.forgive()
+	h.suspect(img.Brokers[2], start.Add(30*time.Second))
+	fenced, _ = at(39 * time.Second)
+	require.Empty(t, fenced)
+	fenced, _ = at(41 * time.Second)
+	require.Equal(t, []int32{2}, fenced, "the controller before was silent longer than the others")
 }

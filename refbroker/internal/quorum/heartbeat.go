@@ -62,6 +62,16 @@ func (h *hearts) forgive() {
 	clear(h.by)
 }
 
+// suspect lets a broker's session have begun some time ago: that of the
+// controller before this one, whose silence is why there was an election.
+func (h *hearts) suspect(b *Broker, since time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if old, ok := h.by[b.ID]; !ok || old.epoch < b.Epoch {
+		h.by[b.ID] = heard{epoch: b.Epoch, at: since}
+	}
+}
+
 // judge says which brokers of an image are to be fenced and unfenced. A broker
 // that was never heard of has its session begin now.
 func (h *hearts) judge(img *Image, now time.Time, session time.Duration) (fence, unfence []*Broker) {
