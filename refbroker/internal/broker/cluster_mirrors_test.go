@@ -13,6 +13,8 @@ import (
 	"watershed.example/mirrorrpc"
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/mirror"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/txn"
 )
 
 // holdingGate holds the first node that comes to a point until it is killed.
@@ -147,4 +149,52 @@ func (c *testCluster) requireStopped(below [][]byte, lso int64) {
 		}
 		require.Equal(c.t, fmt.Sprint(producers), fmt.Sprint(known), "node %d", i)
 	}
+}
+
+// A transaction of this cluster is open when a mirror starts over its partition,
+// and is ended meanwhile: the marker is owed. The mirror is stopped before its
+// source, which is dead, was ever asked; the markers are paid first, though their
+// coordinators are on other nodes than the partition's leader (RO-2).
+func TestOwedMarkersOfOtherNodesArePaid(t *testing.T) {
+	c := startCluster(t, 3)
+	c.topic("t", 1, nil)
+	var producers []*kgo.Client
+	for i := range 6 { // over several shards of the coordinator, on all nodes
+		cl := c.client(kgo.DefaultProduceTopic("t"), kgo.TransactionalID(fmt.Sprint("txn ", i)))
+		require.NoError(t, cl.BeginTransaction())
+		require.NoError(t, cl.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprint("of ", i))).FirstErr())
+		producers = append(producers, cl)
+	}
+	leader := c.leader("t", 0)
+	shards := map[int32]bool{}
+	for i := range c.up()[0].Env().Quorum.Image().Topics[txn.TopicName].Partitions {
+		shards[c.partition(txn.TopicName, int32(i)).Leader] = true
+	}
+	require.Len(t, shards, 3, "all nodes coordinate")
+	m := c.mirrors()
+	require.NoError(t, m.Create(t.Context(), "m", map[string]string{
+		mirrorrpc.ConfigBootstrap: freeAddress(t), mirrorrpc.ConfigSourceClusterID: "AAAAAAAAAAAAAAAAAAAAAA",
+	}))
+	_, err := c.up()[0].Env().Quorum.Apply(t.Context(), quorum.SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: quorum.Mirroring})
+	require.NoError(t, err)
+	c.eventually("the leader keeps others out", func() bool {
+		p, err := c.nodes[leader].Env().Replicas.Partition("t", 0)
+		return err == nil && p.ReadOnly()
+	})
+	_, before := c.end("t", 0)
+	for i, cl := range producers {
+		require.NoError(t, cl.EndTransaction(t.Context(), kgo.TransactionEndTry(i%2 == 0)))
+	}
+	_, end := c.end("t", 0)
+	require.Equal(t, before, end, "no marker while the partition mirrors")
+
+	require.NoError(t, m.Stop(t.Context(), "m", "t"))
+	awaitMirror(t, m, "STOPPED")
+	p, err := c.nodes[leader].Env().Replicas.Partition("t", 0)
+	require.NoError(t, err)
+	o := p.Offsets()
+	require.Equal(t, before+6, o.LogEnd, "one marker for each")
+	require.Equal(t, o.LogEnd, o.LastStable, "nothing is open once it is writable")
+	c.sameBytes("t", 0)
+	require.Equal(t, []string{"of 0", "of 2", "of 4"}, c.values("t", 0, kgo.ReadCommitted()))
 }
