@@ -28,12 +28,12 @@ func topicConfigs() map[string]topicConfig {
 		never              = "9223372036854775807"
 	)
 	return map[string]topicConfig{
-		"cleanup.policy":                          {"delete", list, oneOf("delete", "compact", "compact,delete", "delete,compact")},
-		"compression.type":                        {"producer", word, oneOf("producer")},
-		"delete.retention.ms":                     {"86400000", long, atLeast(0)},
-		"file.delete.delay.ms":                    {"60000", long, atLeast(0)},
-		"flush.messages":                          {never, long, atLeast(1)},
-		"flush.ms":                                {never, long, atLeast(0)},
+		"cleanup.policy":       {"delete", list, oneOf("delete", "compact", "compact,delete", "delete,compact")},
+		"compression.type":     {"producer", word, oneOf("producer")},
+		"delete.retention.ms":  {"86400000", long, atLeast(0)},
+		"file.delete.delay.ms": {"60000", long, atLeast(0)},
+		"flush.messages":       {never, long, atLeast(1)},
+		"flush.ms":             {never, long, atLeast(0)},
 		"follower.replication.throttled.replicas": {"", list, anything},
 		"index.interval.bytes":                    {"4096", whole, atLeast(0)},
 		"leader.replication.throttled.replicas":   {"", list, anything},
