@@ -85,6 +85,10 @@ func testMain(m *testing.M) int {
 		return fail(err)
 	}
 	code := m.Run()
+	if err := fixtures.Finish(); err != nil {
+		fmt.Fprintln(os.Stderr, "watershed:", err)
+		code = max(code, 1)
+	}
 	if err := finish(); err != nil {
 		fmt.Fprintln(os.Stderr, "watershed:", err)
 		code = max(code, 1)

@@ -121,8 +121,10 @@ func FanOutAtOnce() Topology {
 	ab, ac := t.Mirrors[0], t.Mirrors[1]
 	t.Steps = story(open("A"), mirrored(ab), mirrored(ac), []Step{
 		{Do: StopMirror, Mirror: ab.Name, Also: []string{ac.Name}},
-		{Do: Promote, Cluster: "B"}, {Do: Promote, Cluster: "C"},
-		{Do: Write, Cluster: "B"}, {Do: Write, Cluster: "C"},
+		{Do: Promote, Cluster: "B"},
+		{Do: Promote, Cluster: "C"},
+		{Do: Write, Cluster: "B"},
+		{Do: Write, Cluster: "C"},
 	})
 	return t
 }

@@ -123,6 +123,11 @@ func (j *judge) bar3(r *ruling) {
 			r.findings = append(r.findings, j.at(s, MisplacedBarrier, i,
 				fmt.Sprintf("the barrier where the destination reported it, at %d", p.reportedBarrier), fmt.Sprintf("offset %d", e.BaseOffset)))
 		}
+		if least, hw := j.leastL(p); s.cut < least {
+			r.findings = append(r.findings, j.at(s, MisplacedBarrier, i,
+				fmt.Sprintf("L at %d or above: the destination had shown high watermark %d while it mirrored, below which every transaction that began below %d has ended", least, hw, least),
+				fmt.Sprintf("L = %d: the records from there on were cut", s.cut)))
+		}
 		for k := range s.entries[:i] {
 			b := &s.entries[k]
 			if b.origin == unknownWriter || b.origin == leftover || b.origin == local && b.IsControl() {
@@ -138,6 +143,40 @@ func (j *judge) bar3(r *ruling) {
 		}
 	})
 	r.need(mirrored > 0, "no barrier has a mirrored batch below it")
+}
+
+// leastL is the offset below which a stop cuts nothing: the highest one at or
+// below the last stable offset that parts no transaction, at the highest high
+// watermark that the destination showed while it mirrored. An L from a stale
+// high watermark lies below it.
+func (j *judge) leastL(p *part) (least, hw int64) {
+	if p.source == nil {
+		return 0, 0
+	}
+	since := j.steady(p)
+	for i := range j.ev.Events {
+		if e := &j.ev.Events[i]; e.Seq >= since && e.Seq < p.stopRequested {
+			if at, _, ok := p.ends(e); ok && at <= end(p.source.Replica) {
+				hw = max(hw, at)
+			}
+		}
+	}
+	return p.source.unparted(hw), hw
+}
+
+// unparted is the highest offset at or below the last stable one at a high
+// watermark that parts no transaction.
+func (s *side) unparted(hw int64) int64 {
+	at := s.stableOffset(hw)
+	for again := true; again; {
+		again = false
+		for _, t := range s.txns {
+			if t.first < at && !t.endedBelow(at) {
+				at, again = t.first, true
+			}
+		}
+	}
+	return at
 }
 
 // bar4 holds that each own barrier names the cluster that was mirrored.

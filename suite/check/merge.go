@@ -15,6 +15,11 @@ func (t *trial) merge(id string, each []Verdict) Verdict {
 	}
 	merged := Verdict{Requirement: id}
 	var open, held, na []string
+	for i, e := range t.idle {
+		if slices.Contains(e.Exercises, id) {
+			open = append(open, t.notBegun()[i])
+		}
+	}
 	for i, v := range each {
 		j := t.views[i]
 		says := j.name() + ": " + v.Reason
@@ -65,7 +70,7 @@ func (j *judge) name() string {
 
 // flaws are the guards of all views, each once.
 func (t *trial) flaws(guards [][]string) []string {
-	var all []string
+	all := t.notBegun()
 	for i, of := range guards {
 		for _, g := range of {
 			if len(guards) > 1 {
@@ -81,8 +86,8 @@ func (t *trial) flaws(guards [][]string) []string {
 // holds and the failover came to its end.
 func (t *trial) ap1(byID map[string]Verdict, guards []string) Verdict {
 	r := &ruling{id: "AP-1"}
-	if len(t.views) != 1 {
-		r.na = fmt.Sprintf("the run has %d stops, active-passive has one", len(t.views))
+	if n := len(t.views) + len(t.idle); n != 1 {
+		r.na = fmt.Sprintf("the run has %d stops, active-passive has one", n)
 		return r.verdict()
 	}
 	j := t.views[0]

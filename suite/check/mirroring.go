@@ -178,7 +178,7 @@ func (j *judge) psm5(r *ruling) {
 		if len(gone) > 0 {
 			e := &s.p.source.entries[last]
 			r.findings = append(r.findings, j.told(s.p, InheritedExpiry, e.BaseOffset,
-				fmt.Sprintf("the producers from before %s, which came in with the source's records: the partition mirrors", e.describe()), s.got(gone)))
+				fmt.Sprintf("the producers from before %s still shown: that barrier came in with the source's records, and the partition mirrors", e.describe()), s.got(gone)))
 		}
 		s.p.source.states(own, func(end int64, now map[int64]producer) bool {
 			for _, known := range now {
@@ -223,7 +223,7 @@ func (j *judge) psm9(r *ruling) {
 		}
 		if len(gone) > 0 {
 			r.findings = append(r.findings, j.told(s.p, WrongState, s.where(gone),
-				fmt.Sprintf("the producers from before offset %d, and none from after it: the barrier of the stop before, which lay there, was cut away", at), s.got(gone)))
+				fmt.Sprintf("the producers from before offset %d shown again, and none that came after it: the barrier of the stop before, which lay there, was cut away", at), s.got(gone)))
 		}
 	}
 	r.need(back > 0, "no description while mirroring was to show a producer from before a barrier that was cut away")

@@ -69,7 +69,9 @@ func (j *judge) psm3(r *ruling) {
 	j.needStop(r)
 	kills, stops := 0, 0
 	for _, c := range j.comebacks() {
-		if len(c.p.lead.producersBelow(c.p.lead.boundary())) > 0 {
+		// Recovery has to meet the barrier: the broker ended when it was there.
+		there := min(j.gateSeen(c.p, "after:barrier-appended"), j.gateSeen(c.p, "before:barrier-committed"), c.p.stopped)
+		if c.went > there && len(c.p.lead.producersBelow(c.p.lead.boundary())) > 0 {
 			if c.killed {
 				kills++
 			} else {
@@ -78,7 +80,7 @@ func (j *judge) psm3(r *ruling) {
 		}
 		j.resurrected(r, c.p, c.event, ", which had come back")
 	}
-	r.need(kills+stops > 0, "no broker that came back after the stop described producers of a partition with mirrored ones")
+	r.need(kills+stops > 0, "no broker that ended with the barrier in its log, and came back, described producers of a partition with mirrored ones")
 	r.saw("%d descriptions after a kill and %d after a clean stop", kills, stops)
 }
 

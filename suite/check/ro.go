@@ -14,7 +14,7 @@ func (j *judge) ro1(r *ruling) {
 	refused := map[string]int{}
 	for _, p := range j.parts() {
 		for _, s := range p.dests {
-			for i := range s.below(s.cut) {
+			for i := range s.below(p.windowEnd(s)) {
 				if e := &s.entries[i]; e.origin == local && !e.IsControl() {
 					r.findings = append(r.findings, j.at(s, WriteInWindow, i, "only mirrored batches below L", e.describe()))
 				}
@@ -36,6 +36,15 @@ func (j *judge) ro1(r *ruling) {
 	}
 	r.need(refused["AddPartitionsToTxn"] > 0, "AddPartitionsToTxn was not tried while mirroring")
 	r.saw("refused while mirroring: %d plain, %d idempotent, %d transactional, %d AddPartitionsToTxn", refused["plain"], refused["idempotent"], refused["transactional"], refused["AddPartitionsToTxn"])
+}
+
+// windowEnd is the offset at which the read-only window ends in a log: L, or the
+// log's end where the partition mirrors to the last.
+func (p *part) windowEnd(s *side) int64 {
+	if p.mirroring != never && p.stopRequested == never && s.barrier < 0 {
+		return end(s.Replica)
+	}
+	return s.cut
 }
 
 // retriable holds codes that a broker answers while leaders or coordinators

@@ -113,6 +113,17 @@ var vacuousSamples = []struct {
 		})
 	}},
 	{"PSM-3", "fan-out", "came back", func(_ *testing.T, s *saga) { s.without(func(e *history.Event) bool { return e.Node != nil }) }},
+	{"PSM-3", "fan-out", "with the barrier in its log", func(t *testing.T, s *saga) { // killed before the barrier was written
+		killed := slices.DeleteFunc(slices.Clone(s.events), func(e history.Event) bool { return e.Node == nil || e.Episode != 1 })[:2]
+		s.drop(t, func(e *history.Event) bool { return e.Node != nil })
+		i := slices.IndexFunc(s.events, func(e history.Event) bool {
+			return e.Episode == 1 && e.Gate != nil
+		})
+		s.events = slices.Insert(s.events, i, killed...)
+		for i := range s.events {
+			s.events[i].Seq = int64(i + 1)
+		}
+	}},
 	{"PSM-4", "fan-out", "the source's producers were never", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Producers != nil && e.Producers.Cluster == "A" })
 	}},

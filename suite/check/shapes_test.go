@@ -83,6 +83,15 @@ var badShapes = []badShape{
 		},
 	},
 	{
+		shape: "fan-out", name: "L from a stale high watermark", episode: 2,
+		violated: []string{"BAR-3"}, anomaly: MisplacedBarrier, offset: 21,
+		before: map[string]func(*saga){"stopped 2": func(s *saga) {
+			s.cut("C", "t", 21)
+			s.logs["C"]["t"] = append(s.logs["C"]["t"], barrier(21, s.epoch["C"], idA))
+			s.own["C"]["t"][21], s.legs[2].l = true, 21
+		}},
+	},
+	{
 		shape: "chain", name: "the middle keeps what its upstream cut", episode: 2,
 		violated: []string{"LOG-1", "TXN-2"}, anomaly: AlteredBatch, offset: 11,
 		spoil: func(s *saga) {
@@ -183,5 +192,43 @@ func TestAReadFromBeforeAStopUpstreamIsNotHeldAgainstTheView(t *testing.T) {
 		got := judged(s.evidence(t))
 		require.Equal(t, tc.want, got["TXN-2"].Outcome, "%s: %s", name, got["TXN-2"].Reason)
 		require.Equal(t, Held, got["BAR-6"].Outcome, "%s: %s", name, got["BAR-6"].Reason)
+	}
+}
+
+// A run that ends while it mirrors is judged as far as it went: by the logs of its
+// end, and not at all for what never began.
+func TestARunThatEndsEarlyIsJudgedAsFarAsItWent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil    func(s *saga)
+		violated []string
+	}{
+		"nothing is wrong": {func(*saga) {}, nil},
+		"its coordinator's marker": {func(s *saga) {
+			s.logs["A"]["t"] = append(s.logs["A"]["t"], marker(s.end("A", "t"), s.epoch["A"], 199, 4, 0))
+		}, []string{"RO-2", "FB-4"}},
+		"a client's batch": {func(s *saga) { s.plain("A", "a2-intruder", 1) }, []string{"RO-1"}},
+	} {
+		s := newSaga("a-to-b", "b-to-a", "a-to-b")
+		s.failover(1)
+		s.ep = 2
+		s.abandon("A", "zombie-txn", 199, 3, 0)
+		s.source(2)
+		s.start(2)
+		tc.spoil(s)
+		got := judged(s.evidence(t))
+		var violated []string
+		for id, v := range got {
+			if v.Outcome != Violated {
+				continue
+			}
+			violated = append(violated, id)
+			for _, f := range v.Findings {
+				require.Equal(t, int32(2), f.Episode, "%s: %v", id, f)
+			}
+		}
+		require.ElementsMatch(t, tc.violated, violated, name)
+		require.Equal(t, Inconclusive, got["BAR-1"].Outcome)
+		require.Contains(t, got["BAR-1"].Reason, "episode 3 (a-to-b) did not begin")
+		require.Contains(t, got["BAR-1"].Reason, "never seen STOPPED")
 	}
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,9 @@ import (
 type trial struct {
 	ev    *Evidence
 	run   *Run
-	views []*judge // one for each episode, in their order
+	views []*judge // one for each episode that began, in their order
+	// idle are the episodes of which nothing was seen: the run ended before.
+	idle []Episode
 
 	// decoded holds the batches of logs that were read already: views share
 	// logs, and both sides of one.
@@ -28,6 +31,10 @@ func newTrial(ev *Evidence) *trial {
 		}
 	}
 	for _, e := range ev.Run.Episodes {
+		if len(ev.Run.Episodes) > 1 && !slices.ContainsFunc(ev.Events, func(got history.Event) bool { return got.Episode == e.Number }) {
+			t.idle = append(t.idle, e)
+			continue
+		}
 		edge := &ev.Run.Edges[slices.IndexFunc(ev.Run.Edges, func(g Edge) bool { return g.Mirror == e.Mirror })]
 		t.views = append(t.views, newView(t, edge, e, t.eventsOf(e, edge)))
 	}
@@ -97,12 +104,25 @@ func startsInto(e *history.Event, edge *Edge) bool {
 // startAPI is the request that starts a mirror's topics.
 const startAPI = "StartMirrorTopics"
 
-// logsOf returns the logs at an episode's end.
+// logsOf returns the logs at an episode's end. Those of an episode that never
+// settled were not captured: the run ended in it, and its logs with it.
 func (t *trial) logsOf(ep Episode) []*Replica {
-	if filepath.Clean(ep.Logs) == LogsDir {
-		return t.ev.Replicas
+	settled := slices.ContainsFunc(t.ev.Events, func(e history.Event) bool {
+		return e.Episode == ep.Number && e.Phase != nil && e.Phase.Name == history.Settled
+	})
+	if captured := t.ev.Captured[ep.Number]; len(captured) > 0 || settled && filepath.Clean(ep.Logs) != LogsDir {
+		return captured
 	}
-	return t.ev.Captured[ep.Number]
+	return t.ev.Replicas
+}
+
+// notBegun names the episodes that never began.
+func (t *trial) notBegun() []string {
+	var all []string
+	for _, e := range t.idle {
+		all = append(all, fmt.Sprintf("episode %d (%s) did not begin", e.Number, e.Mirror))
+	}
+	return all
 }
 
 // decode returns a log's batches, for the caller to keep: the bytes are read once.

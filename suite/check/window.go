@@ -75,7 +75,7 @@ func (j *judge) ro2(r *ruling) {
 	open := j.abandonedTxns()
 	for _, p := range j.parts() {
 		for _, s := range p.dests {
-			for i := range s.below(s.cut) {
+			for i := range s.below(p.windowEnd(s)) {
 				e := &s.entries[i]
 				// Where the source has a marker too, only the id tells whose it is.
 				theirs := e.origin == alteredCopy && slices.ContainsFunc(open, func(a *abandoned) bool { return a.id >= 0 && a.id == e.ProducerID })

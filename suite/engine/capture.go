@@ -32,32 +32,52 @@ func episodeFolder(folder string, number int) string {
 	return filepath.Join(folder, check.EpisodesDir, strconv.Itoa(number))
 }
 
-// dump prints one partition of each episode's destination with the dump tool
-// into the evidence, from what was saved (BAR-7).
+// dump prints the logs of each episode's destination with the dump tool into
+// the evidence, from what was saved (BAR-7).
 func (s *story) dump(ctx context.Context) error {
+	type target struct{ segment, to string }
+	var targets []target
 	for _, e := range s.episodes {
 		if !e.ended {
 			continue
 		}
-		p := e.layout.Spanned[0].String()
-		from := filepath.Join(episodeFolder(s.folder, e.Number), e.Mirror.To)
+		from := episodeFolder(s.folder, e.Number)
 		if e.last() {
-			from = filepath.Join(s.folder, check.LogsDir, e.Mirror.To)
+			from = filepath.Join(s.folder, check.LogsDir)
 		}
-		segments, err := filepath.Glob(filepath.Join(from, "1", p, "*.log"))
-		if err != nil || len(segments) == 0 {
-			return errors.Join(err, fmt.Errorf("dump episode %s: there is no log of %s in %s", e, p, from))
+		for _, p := range e.layout.All {
+			segments, err := filepath.Glob(filepath.Join(from, e.Mirror.To, "1", p.String(), "*.log"))
+			if err != nil || len(segments) == 0 {
+				return errors.Join(err, fmt.Errorf("dump episode %s: there is no log of %s in %s", e, p, from))
+			}
+			to := filepath.Join(s.folder, check.DumpPath(int32(e.Number), e.Mirror.To, p.Topic, p.Index))
+			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+				return err
+			}
+			for _, segment := range segments {
+				targets = append(targets, target{segment, to})
+			}
 		}
-		text, err := fixtures.DumpLog(ctx, segments...)
-		if err != nil {
-			return fmt.Errorf("dump episode %s: %w", e, err)
-		}
-		to := filepath.Join(episodeFolder(s.folder, e.Number), "dump", e.Mirror.To)
-		if err := os.MkdirAll(to, 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(to, p+".txt"), text, 0o644); err != nil {
-			return err
+	}
+	if len(targets) == 0 {
+		return nil
+	}
+	// One process prints them all.
+	var segments []string
+	for _, t := range targets {
+		segments = append(segments, t.segment)
+	}
+	printed, err := fixtures.DumpLogs(ctx, segments...)
+	if err != nil {
+		return err
+	}
+	text := map[string][]byte{}
+	for i, t := range targets {
+		text[t.to] = append(text[t.to], printed[i]...)
+	}
+	for to, data := range text {
+		if err := os.WriteFile(to, data, 0o644); err != nil {
+			return fmt.Errorf("save a dump: %w", err)
 		}
 	}
 	return nil

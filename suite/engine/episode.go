@@ -25,6 +25,10 @@ type episode struct {
 	zombies  *zombies
 	gates    *gates
 	fault    *fault
+	trial    *traffic.Idempotence
+	trialRaw *traffic.Raw
+	held     *traffic.HeldOpen // while the source link comes back
+	ops      *traffic.Ops
 
 	base    int64 // producer id of the source's first transactional producer
 	forged  *traffic.Header
@@ -52,10 +56,20 @@ func (e *episode) close() {
 	if e.control != nil {
 		e.control.Close()
 	}
+	if e.trialRaw != nil {
+		e.trialRaw.Close()
+	}
+	if e.held != nil {
+		e.held.Close()
+	}
+	if e.ops != nil {
+		e.ops.Close()
+	}
 	if e.fault != nil {
 		e.fault.close()
 	}
 	e.source, e.promoted, e.zombies, e.control, e.fault = nil, nil, nil, nil, nil
+	e.trialRaw, e.held, e.ops = nil, nil, nil
 }
 
 func (e *episode) trafficBefore(ctx context.Context) error {
@@ -131,6 +145,15 @@ func (e *episode) readOnly(ctx context.Context) error {
 	if err := e.promoted.startReaders(e.story.whole, "across"); err != nil {
 		return err
 	}
+	if err := e.snapshotNow(ctx); err != nil {
+		return err
+	}
+	if err := e.secondSource(ctx); err != nil {
+		return err
+	}
+	if err := e.operateEarly(ctx); err != nil {
+		return err
+	}
 	return e.refusedRound(ctx)
 }
 
@@ -151,7 +174,10 @@ func (e *episode) catchUp(ctx context.Context) error {
 		return err
 	}
 	defer source.Close()
-	return e.reach(ctx, source)
+	if err := e.reach(ctx, source); err != nil {
+		return err
+	}
+	return e.promoted.describe(ctx, history.WhenMirroring)
 }
 
 // reach waits until the destination holds all that the source holds now: the
@@ -230,7 +256,7 @@ func (e *episode) openTransaction(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.promoted.describe(ctx, history.WhenMirroring)
+	return e.sampleMirroring(ctx)
 }
 
 // stuckAt remembers that a stop did not end in time, unless the whole run was
@@ -253,6 +279,9 @@ func (e *episode) late(ctx context.Context) error {
 	}
 	for _, r := range e.promoted.readers {
 		r.Snapshot()
+	}
+	if err := e.holdOpen(ctx); err != nil {
+		return err
 	}
 	e.fault.heal()
 	lives := e.story.world.lives(e.Mirror.From)
@@ -280,25 +309,26 @@ func (e *episode) trafficAfter(ctx context.Context) error {
 		return err
 	}
 	e.story.ids.meet(e)
-	if e.zombies != nil {
-		if err := e.zombies.revive(ctx); err != nil {
+	if err := e.story.ids.pass(ctx, e.Mirror.To, e.promoted.raw); err != nil {
+		return err
+	}
+	for _, do := range []func(context.Context) error{
+		e.revive, e.locally, e.promoted.after, e.restart, e.watch, e.commitHeld, e.othersGoOn, e.operateLate, e.closeLoop, e.promoted.last,
+	} {
+		if err := do(ctx); err != nil {
 			return err
 		}
 	}
-	if err := e.promoted.after(ctx); err != nil {
-		return err
-	}
-	if err := e.watch(ctx); err != nil {
-		return err
-	}
-	if err := e.story.othersGoOn(ctx, e); err != nil {
-		return err
-	}
-	if err := e.promoted.last(ctx); err != nil {
-		return err
-	}
 	e.rec.Phase(history.Settled)
 	return nil
+}
+
+// revive lets the zombies write again.
+func (e *episode) revive(ctx context.Context) error {
+	if e.zombies == nil {
+		return nil
+	}
+	return e.zombies.revive(ctx)
 }
 
 // watchFor is how long a healed link is watched: a fetcher that still lives asks

@@ -14,6 +14,10 @@ type layout struct {
 	// Written partitions get the source's traffic; the others stay empty until
 	// the destination is promoted: they need a barrier too.
 	Written []traffic.Partition
+	// Mixed partitions, all written ones but one, get idempotent and transactional
+	// records once the destination is promoted. That one gets plain records only,
+	// so that its producer state stays as empty as the barrier made it (PSM-9).
+	Mixed []traffic.Partition
 	// Spanned partitions hold the transaction that is open at STOPPING.
 	Spanned []traffic.Partition
 	// Probed partitions are written to all through the read-only window.
@@ -54,6 +58,10 @@ func layOut(t topologies.Topology, m topologies.Mirror) (layout, error) {
 	if written < 2 || written == len(m.Topics) {
 		return l, fmt.Errorf("mirror %s: a run needs two topics that are written and one that stays empty", m.Name)
 	}
+	if len(l.Spanned) < 2 || l.Written[len(l.Written)-1] == l.Forge {
+		return l, fmt.Errorf("mirror %s: the topics that are written need two partitions each", m.Name)
+	}
+	l.Mixed = l.Written[:len(l.Written)-1]
 	// One partition that is cut and the one where the forgeries go; the others
 	// keep the barrier as their last batch until the promoted traffic starts.
 	l.Probed = []traffic.Partition{l.Spanned[0], l.Forge}

@@ -172,7 +172,7 @@ func (d *promotedTraffic) collide(ctx context.Context, forged *traffic.Header, m
 			continue
 		}
 		for _, commit := range []bool{true, false, true} {
-			if err := p.Transaction(ctx, commit, 1+d.rng.IntN(3), d.layout.Written...); err != nil {
+			if err := p.Transaction(ctx, commit, 1+d.rng.IntN(3), d.layout.Mixed...); err != nil {
 				d.rec.Note("%v", err)
 				break
 			}
@@ -189,13 +189,13 @@ func (d *promotedTraffic) after(ctx context.Context) error {
 			n := 1 + d.rng.IntN(3)
 			switch i {
 			case 0:
-				_ = d.idempotent.Send(ctx, n, d.layout.Written...)
+				_ = d.idempotent.Send(ctx, n, d.layout.Mixed...)
 			case 1:
 				_ = d.plain.Send(ctx, n, d.layout.Written...)
 			case 2:
-				_ = d.transactional.Transaction(ctx, true, n, d.layout.Written...)
+				_ = d.transactional.Transaction(ctx, true, n, d.layout.Mixed...)
 			case 3:
-				_ = d.transactional.Transaction(ctx, false, n, d.layout.Written...)
+				_ = d.transactional.Transaction(ctx, false, n, d.layout.Mixed...)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,12 @@ type Scenario struct {
 	// CrashAt is the gate at which every node of the destination is killed, and
 	// started again; "" for none.
 	CrashAt string
+	// Operate probes the control plane: a stop in every state, and again; mirrors
+	// that lead elsewhere or nowhere, or are deleted.
+	Operate bool
+	// Restart is how every node of the destination is restarted amid the promoted
+	// traffic; "" for not.
+	Restart Restart
 
 	short bool // part of a short run
 	deflt bool // part of a default run
@@ -44,10 +51,15 @@ func (s Scenario) strikes() int { return max(s.Episode, 1) }
 // restarts is how often the destination of that episode is restarted until its
 // promoted traffic meets the source's.
 func (s Scenario) restarts() int64 {
-	if s.RestartDestination || s.CrashAt != "" {
+	if s.RestartDestination || s.CrashAt != "" || s.Restart == OldSnapshot {
 		return 1
 	}
 	return 0
+}
+
+// outlasts says whether the fault is still there when STOPPED was seen.
+func (s Scenario) outlasts() bool {
+	return s.RestartDestination || s.Plan != nil && s.HealAfterStop
 }
 
 // Weight is what the scenario asks of the machine while it runs: its nodes.
@@ -81,14 +93,15 @@ func (s Scenario) holds() []string {
 // everyStop lists what each stop of a mirror exercises.
 func everyStop() []string {
 	return []string{
-		"LOG-1", "LOG-2", "LOG-3", "BAR-1", "BAR-2", "BAR-3", "BAR-4", "BAR-6", "RO-1", "RO-4", "RO-5",
-		"PSM-1", "IDEM-1", "IDEM-2", "IDEM-4", "TXN-1", "TXN-2", "TXN-3", "TXN-4",
+		"LOG-1", "LOG-2", "LOG-3", "BAR-1", "BAR-2", "BAR-3", "BAR-4", "BAR-6", "BAR-7", "RO-1", "RO-3", "RO-4", "RO-5",
+		"PSM-1", "PSM-4", "IDEM-1", "IDEM-2", "IDEM-3", "IDEM-4", "TXN-1", "TXN-2", "TXN-3", "TXN-4", "TXN-6",
 	}
 }
 
 // exercises lists the requirements that the scenario exercises in an episode.
 func (s Scenario) exercises(episode int) []string {
-	ids := everyStop()
+	e := s.Topology.Episodes()[episode-1]
+	ids := append(everyStop(), episodeIs(s.Topology, e)...)
 	if episode != s.strikes() {
 		return ids
 	}
@@ -98,11 +111,24 @@ func (s Scenario) exercises(episode int) []string {
 			ids = append(ids, "LINK-1")
 		}
 	}
+	if s.outlasts() {
+		ids = append(ids, "TXN-5")
+	}
 	if s.KillSource || s.RestartDestination {
 		ids = append(ids, "LINK-2")
 	}
 	if s.CrashAt != "" {
-		// What was refused before is accepted after a restart only.
+		ids = append(ids, "PSM-3")
+	}
+	if s.Restart != "" {
+		ids = append(ids, "PSM-3", "PSM-6")
+		if s.Restart != Clean {
+			ids = append(ids, "PSM-7")
+		}
+	}
+	if s.CrashAt != "" || s.Restart == OldSnapshot {
+		// Whether what was refused before is accepted without a restart, this
+		// does not show.
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "RO-4" })
 	}
 	return ids
@@ -111,12 +137,12 @@ func (s Scenario) exercises(episode int) []string {
 // Requirements lists all that the scenario exercises, in the order of the
 // contract: what its episodes do, and what its topology is about.
 func (s Scenario) Requirements() []string {
-	var ids []string
+	ids := topologyIs(s.Topology)
 	for _, e := range s.Topology.Episodes() {
 		ids = append(ids, s.exercises(e.Number)...)
 	}
-	if len(s.Topology.Mirrors) == 1 && len(s.Topology.Episodes()) == 1 {
-		ids = append(ids, "AP-1")
+	if s.Operate {
+		ids = append(ids, "LINK-4", "OPS-1", "OPS-2", "OPS-5")
 	}
 	return inOrder(ids)
 }
@@ -130,7 +156,11 @@ func inOrder(ids []string) []string {
 // Expected lists the requirements that a default run has to cover, in the
 // order of the contract.
 func Expected() []string {
-	return inOrder(append(everyStop(), "AP-1", "LINK-1", "LINK-2", "LINK-3"))
+	return inOrder(append(everyStop(),
+		"LOG-5", "RO-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
+		"AP-1", "FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "FO-2", "FI-1", "FI-2", "CH-1", "CH-2", "CH-3", "CH-4", "AL-1",
+		"OPS-1", "OPS-2", "OPS-5",
+	))
 }
 
 // NotSelected lists the expected requirements that no scenario declares.
@@ -160,8 +190,11 @@ func Scenarios(s Selection) []Scenario {
 
 func matrix() []Scenario {
 	all := activePassive()
-	for _, t := range topologies.All()[1:] {
-		all = append(all, beyond(t)...)
+	turn := 0
+	for i, t := range topologies.All()[1:] {
+		struck := strikeable(t)
+		all = append(all, beyond(t, struck, turn, 2*i)...)
+		turn += len(struck)
 	}
 	return all
 }
@@ -175,6 +208,7 @@ func activePassive() []Scenario {
 		{Name: t.Name + "/source-killed/before-stop", KillSource: true, short: true, deflt: true},
 		{Name: t.Name + "/no-fault/every-gate", EveryGate: true, deflt: true},
 		{Name: t.Name + "/no-fault/none", short: true, deflt: true},
+		{Name: t.Name + "/operation/every-state", EveryGate: true, Operate: true, deflt: true},
 	}
 	kinds := chaos.Kinds()
 	for i, point := range chaos.Points() {
@@ -193,6 +227,9 @@ func activePassive() []Scenario {
 			Name: t.Name + "/crash/" + inName(point), CrashAt: point, deflt: slices.Contains(crashPoints, point),
 		})
 	}
+	for _, how := range restarts {
+		all = append(all, Scenario{Name: t.Name + "/restart/" + string(how), Restart: how, deflt: true})
+	}
 	for i := range all {
 		all[i].Topology = t
 	}
@@ -202,9 +239,48 @@ func activePassive() []Scenario {
 // inName is a point as names of tests hold it.
 func inName(point string) string { return strings.Replace(point, ":", "-", 1) }
 
-// beyond is what a topology with several episodes goes through.
-func beyond(t topologies.Topology) []Scenario {
-	return []Scenario{{Name: t.Name + "/no-fault/none", Topology: t}}
+// strikeable lists the episodes of a topology that a fault may strike: of
+// mirrors that are stopped at the same moment the first one's.
+func strikeable(t topologies.Topology) []topologies.Episode {
+	var all []topologies.Episode
+	stops := map[int]bool{}
+	for _, e := range t.Episodes() {
+		if !stops[e.Stop] {
+			all = append(all, e)
+		}
+		stops[e.Stop] = true
+	}
+	return all
+}
+
+// beyond is what a topology with several episodes goes through: each of them is
+// struck at each point, and by each fault. Faults and points are paired off
+// along a diagonal that turns from episode to episode, so that all topologies
+// together see every pair of them. A default run strikes twice, at different
+// episodes where there are several, with the pairs that first and the next
+// numbers stand for.
+func beyond(t topologies.Topology, struck []topologies.Episode, turn, first int) []Scenario {
+	all := []Scenario{{Name: t.Name + "/no-fault/none", Topology: t, deflt: true}}
+	kinds, points := chaos.Kinds(), chaos.Points()
+	type strike struct{ episode, point int }
+	deflt := map[strike]bool{}
+	for k := range 2 {
+		// 4 has no factor in common with the number of points: no two are alike.
+		deflt[strike{(first/2 + k) % len(struck), (4*(first+k) + 1) % len(points)}] = true
+	}
+	for n, e := range struck {
+		for i, point := range points {
+			kind := kinds[(i+turn+n)%len(kinds)]
+			all = append(all, Scenario{
+				Name:     fmt.Sprintf("%s/%s/%s-%s", t.Name, kind, e, inName(point)),
+				Topology: t, Episode: e.Number,
+				Plan:          &chaos.Plan{Kind: kind, Link: e.Mirror.Link(), Point: point},
+				HealAfterStop: (i+n)%2 == 0,
+				deflt:         deflt[strike{n, i}],
+			})
+		}
+	}
+	return all
 }
 
 // crashPoints are where the crashes of a default run strike.

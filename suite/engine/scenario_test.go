@@ -64,7 +64,9 @@ func TestScenariosHaveNamesOfTheirOwn(t *testing.T) {
 
 func TestDefaultRunCoversWhatItHasTo(t *testing.T) {
 	require.Empty(t, NotSelected(Scenarios(Default)))
-	require.Equal(t, []string{"LINK-1", "LINK-2", "LINK-3"}, NotSelected([]Scenario{{Topology: topologies.ActivePassive()}}))
+	missing := NotSelected([]Scenario{{Topology: topologies.ActivePassive()}})
+	require.Subset(t, missing, []string{"LINK-1", "FB-1"})
+	require.NotContains(t, missing, "AP-1")
 }
 
 func TestEveryDeclaredRequirementCanBeJudged(t *testing.T) {

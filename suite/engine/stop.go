@@ -135,6 +135,9 @@ func (e *episode) at(ctx context.Context, point string) error {
 			return err
 		}
 	}
+	if err := e.atGate(ctx, point); err != nil {
+		return err
+	}
 	if sc.CrashAt != "" {
 		return e.crash(ctx, point)
 	}
@@ -155,13 +158,13 @@ func (e *episode) crash(ctx context.Context, point string) error {
 		return err
 	}
 	e.watchGates()
-	return nil
+	return awaitServing(ctx, e.promoted.raw, e.layout.All)
 }
 
-// othersGoOn shows that the mirrors that run on do so: they come to hold what
+// othersGoOn shows that the other mirrors that run do so: they come to hold what
 // their sources held just now, and are read-only (FO-2, FI-1, CH-2).
-func (s *story) othersGoOn(ctx context.Context, e *episode) error {
-	for _, other := range s.episodes {
+func (e *episode) othersGoOn(ctx context.Context) error {
+	for _, other := range e.story.episodes {
 		if other == e || other.control == nil || other.ended || other.Start > e.Stop || other.Stop <= e.Stop {
 			continue
 		}

@@ -22,6 +22,8 @@ type zombies struct {
 	raw                              *traffic.Raw
 	plain, idempotent, transactional *traffic.Producer
 	again                            *traffic.Producer // under the same transactional id, later
+	// byHand is a zombie that knows its answers by their codes.
+	byHand *traffic.OldPrimary
 }
 
 // zombieTimeout is how long their transaction may stay open: until after the
@@ -54,7 +56,8 @@ func (z *zombies) producer(name string, mode history.Mode) (*traffic.Producer, e
 	return traffic.NewProducer(z.rec, z.cluster, o)
 }
 
-// write writes in every way, and leaves a transaction open.
+// write writes in every way, and leaves transactions open. Which leader epochs
+// the log holds then is recorded: all of it is cut later (AL-1).
 func (z *zombies) write(ctx context.Context) error {
 	parts := z.layout.Written
 	if err := z.plain.Send(ctx, 2, parts...); err != nil {
@@ -69,7 +72,19 @@ func (z *zombies) write(ctx context.Context) error {
 	if err := z.transactional.Begin(history.IntentOpen); err != nil {
 		return err
 	}
-	return z.transactional.Send(ctx, 2, parts...)
+	if err := z.transactional.Send(ctx, 2, parts...); err != nil {
+		return err
+	}
+	var err error
+	if z.byHand, err = traffic.NewOldPrimary(ctx, z.rec, z.cluster, z.prefix+"hand", z.layout.Probed[0], []byte(z.prefix)); err != nil {
+		return err
+	}
+	for _, p := range z.layout.All {
+		if err := z.raw.Epochs(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // insist goes on writing while the cluster mirrors. That all of it is refused
@@ -79,6 +94,7 @@ func (z *zombies) insist(ctx context.Context) error {
 	_ = z.plain.Send(ctx, 1, part)
 	_ = z.idempotent.Send(ctx, 1, part)
 	_ = z.transactional.Send(ctx, 1, part)
+	_ = z.byHand.Write(ctx)
 	return context.Cause(ctx)
 }
 
@@ -101,12 +117,12 @@ func (z *zombies) timedOut(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("transaction %s on cluster %s was never timed out: it is %q", z.txnID(), z.cluster.Name, state), context.Cause(ctx), err)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, idLimit, fmt.Errorf("no answer within %s", idLimit))
+	short, cancel := context.WithTimeoutCause(ctx, idLimit, fmt.Errorf("no answer within %s", idLimit))
 	defer cancel()
-	if _, _, err := z.raw.InitProducerID(ctx, z.txnID()); err != nil {
+	if _, _, err := z.raw.InitProducerID(short, z.txnID()); err != nil {
 		z.rec.Note("transactional id %s can't be used while the cluster mirrors: %v", z.txnID(), err)
 	}
-	return nil
+	return z.byHand.TimedOut(ctx)
 }
 
 // idLimit bounds how long a transactional id may be out of use after its
@@ -143,6 +159,9 @@ func (z *zombies) close() {
 		if p != nil {
 			p.Close()
 		}
+	}
+	if z.byHand != nil {
+		z.byHand.Close()
 	}
 	if z.raw != nil {
 		z.raw.Close()

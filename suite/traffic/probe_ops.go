@@ -185,7 +185,7 @@ func (o *Ops) DeleteSourceTopic(ctx context.Context) error {
 	topic := kmsg.NewDeleteTopicsRequestTopic()
 	topic.Topic = &name
 	req.TopicNames, req.Topics = []string{name}, []kmsg.DeleteTopicsRequestTopic{topic}
-	resp, err := req.RequestWith(ctx, o.side.raw.cl)
+	resp, err := req.RequestWith(ctx, o.side.raw.client())
 	if err == nil && len(resp.Topics) == 1 {
 		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
 	}

@@ -95,7 +95,7 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 	op := t.raw.rec.Op()
 	t.raw.rec.Add(history.Event{Kind: history.KindTxnEndBegin, Op: op, Txn: t.event(asked, nil)})
 	for {
-		resp, err := req.RequestWith(ctx, t.raw.cl)
+		resp, err := req.RequestWith(ctx, t.raw.client())
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}

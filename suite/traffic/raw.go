@@ -22,9 +22,10 @@ type Raw struct {
 	name    string
 	cluster Cluster
 	rec     *Recorder
-	cl      *kgo.Client
+	opts    []kgo.Opt
 
 	mu      sync.Mutex
+	cl      *kgo.Client
 	leaders map[Partition]int32
 	index   int64
 }
@@ -46,26 +47,51 @@ func rawVersions() *kversion.Versions {
 }
 
 func newRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string, versions *kversion.Versions) (*Raw, error) {
-	cl, err := kgo.NewClient(append(clientOpts(cluster, name), kgo.MaxVersions(versions), kgo.RequestRetries(0))...)
-	if err != nil {
-		return nil, fmt.Errorf("make raw client %s for cluster %s: %w", name, cluster.Name, err)
+	r := &Raw{
+		name: name, cluster: cluster, rec: rec, leaders: map[Partition]int32{},
+		opts: append(clientOpts(cluster, name), kgo.MaxVersions(versions), kgo.RequestRetries(0)),
 	}
-	r := &Raw{name: name, cluster: cluster, rec: rec, cl: cl, leaders: map[Partition]int32{}}
+	if err := r.Renew(); err != nil {
+		return nil, err
+	}
 	if _, err := r.metadata(ctx); err != nil {
-		cl.Close()
+		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
+// Renew gives up every connection. After a restart of a broker those that were
+// not used since would fail once each, and a raw client never asks again.
+func (r *Raw) Renew() error {
+	cl, err := kgo.NewClient(r.opts...)
+	if err != nil {
+		return fmt.Errorf("make raw client %s for cluster %s: %w", r.name, r.cluster.Name, err)
+	}
+	r.mu.Lock()
+	old := r.cl
+	r.cl = cl
+	r.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+	return nil
+}
+
+func (r *Raw) client() *kgo.Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cl
+}
+
 // Close closes the client.
-func (r *Raw) Close() { r.cl.Close() }
+func (r *Raw) Close() { r.client().Close() }
 
 // metadata asks for all topics and remembers who leads what.
 func (r *Raw) metadata(ctx context.Context) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = nil
-	resp, err := req.RequestWith(ctx, r.cl)
+	resp, err := req.RequestWith(ctx, r.client())
 	if err != nil {
 		return nil, fmt.Errorf("raw client %s: metadata of cluster %s: %w", r.name, r.cluster.Name, err)
 	}
@@ -110,7 +136,7 @@ func (r *Raw) ask(ctx context.Context, p Partition, req kmsg.Request) (kmsg.Resp
 	if err != nil {
 		return nil, -1, err
 	}
-	resp, err := r.cl.Broker(int(id)).Request(ctx, req)
+	resp, err := r.client().Broker(int(id)).Request(ctx, req)
 	if err != nil {
 		r.forget(p)
 		return nil, id, fmt.Errorf("raw client %s: %s for %s: %w", r.name, kmsg.NameForKey(req.Key()), p, err)
@@ -202,7 +228,7 @@ func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeou
 		req.TransactionalID = &transactionalID
 	}
 	for {
-		resp, err := req.RequestWith(ctx, r.cl)
+		resp, err := req.RequestWith(ctx, r.client())
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
@@ -233,7 +259,7 @@ func (r *Raw) AddPartitions(ctx context.Context, transactionalID string, id int6
 	topic := kmsg.NewAddPartitionsToTxnRequestTopic()
 	topic.Topic, topic.Partitions = p.Topic, []int32{p.Index}
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, r.cl)
+	resp, err := req.RequestWith(ctx, r.client())
 	if err != nil {
 		return nil, fmt.Errorf("raw client %s: add %s to transaction %s: %w", r.name, p, transactionalID, err)
 	}

@@ -22,7 +22,7 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 			parts = append(parts, Partition{name, p})
 		}
 	}
-	resp, err := req.RequestWith(ctx, r.cl)
+	resp, err := req.RequestWith(ctx, r.client())
 	if err != nil {
 		return fmt.Errorf("create topics on cluster %s: %w", r.cluster.Name, err)
 	}

@@ -324,21 +324,24 @@ func TestDefectsOfLateProduce(t *testing.T) {
 				}
 				// Of the transaction, on its way since before its end, and the first
 				// for its partition.
-				req := produceOf(-1, "late", 0, batchOf("late", func(b *kmsg.RecordBatch) {
-					b.ProducerID, b.ProducerEpoch, b.FirstSequence, b.Attributes = pid, epoch, 0, 0x10
-				}))
-				id := "x"
-				req.TransactionID = &id
-				req.SetVersion(produce)
-				var api wire.API
-				for _, a := range n.table.APIs() {
-					if a.Key == req.Key() {
-						api = a
-					}
+				send := func() int16 {
+					req := produceOf(-1, "late", 0, batchOf("late", func(b *kmsg.RecordBatch) {
+						b.ProducerID, b.ProducerEpoch, b.FirstSequence, b.Attributes = pid, epoch, 0, 0x10
+					}))
+					id := "x"
+					req.TransactionID = &id
+					req.SetVersion(produce)
+					i := slices.IndexFunc(n.table.APIs(), func(a wire.API) bool { return a.Key == req.Key() })
+					resp, err := n.table.APIs()[i].Handle(t.Context(), &wire.Request{Key: req.Key(), Version: produce, Body: req})
+					require.NoError(t, err)
+					return resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
 				}
-				resp, err := api.Handle(t.Context(), &wire.Request{Key: req.Key(), Version: produce, Body: req})
-				require.NoError(t, err)
-				code := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
+				// The end of a transaction is answered before it is complete.
+				code := send()
+				for end := time.Now().Add(10 * time.Second); code == kerr.ConcurrentTransactions.Code || code == kerr.NotEnoughReplicas.Code; code = send() {
+					require.True(t, time.Now().Before(end), "the transaction is not completed: code %d", code)
+					time.Sleep(time.Millisecond)
+				}
 				p, err := n.Env().Replicas.Partition("late", 0)
 				require.NoError(t, err)
 				o := p.Offsets()

@@ -278,9 +278,17 @@ func TestDiscard(t *testing.T) {
 	require.Equal(t, mirrorrpc.CutReport{From: 0, To: 3, Records: 3}, p.AlignmentCut)
 	require.ErrorIs(t, c.StartAnew(t.Context(), "from-A", "t"), mirrorrpc.ErrMirrorTopicNotStopped)
 	b.stopFrom(a)
+	log, ok := b.part().(*replica.Partition)
+	require.True(t, ok)
+	_, err := log.DeleteRecords(1)
+	require.NoError(t, err)
 	require.NoError(t, c.StartAnew(t.Context(), "from-A", "t"), "also where the history is shared")
 	p = awaitNamed(t, c, "from-A", "MIRRORING")
-	require.Zero(t, p.AlignmentCut.From)
+	require.Equal(t, mirrorrpc.CutReport{From: 1, To: 3, Records: 1}, p.AlignmentCut)
+	b.equals(a)
+	require.NoError(t, b.Kill())
+	b.start()
+	require.Zero(t, b.part().Offsets().LogStart, "the old log's start is forgotten")
 	b.equals(a)
 }
 

@@ -49,8 +49,10 @@ func (n *mirrorNode) addr() string { return n.Addrs()["client"] }
 
 func (n *mirrorNode) client(opts ...kgo.Opt) *kgo.Client {
 	n.t.Helper()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(n.addr()), kgo.MaxVersions(nil), kgo.DefaultProduceTopic("t"),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableClientMetrics(), kgo.RetryTimeout(5*time.Second))...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(n.addr()), kgo.MaxVersions(nil), kgo.DefaultProduceTopic("t"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableClientMetrics(), kgo.RetryTimeout(5 * time.Second),
+	}, opts...)...)
 	require.NoError(n.t, err)
 	n.t.Cleanup(cl.Close)
 	return cl

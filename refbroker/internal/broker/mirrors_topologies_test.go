@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -171,3 +172,63 @@ func TestAChainOfFour(t *testing.T) {
 }
 
 func zombieRecord() *kgo.Record { return kgo.StringRecord("zombie") }
+
+// FI-1, FI-2 and FO-2: two mirrors of one cluster are independent, also when the
+// source of one accepts connections and never answers.
+func TestFanIn(t *testing.T) {
+	a, b := newSource(t, clusterA), startMirrorNode(t, clusterB)
+	_, err := kadm.NewClient(b.client()).CreateTopics(t.Context(), 1, 1, nil, "u", "t")
+	require.NoError(t, err)
+	c := startMirrorNode(t, clusterC)
+	send(t, a.client(), "a1", "a2")
+	onB := b.client(kgo.DefaultProduceTopic("u"))
+	send(t, onB, "b1", "b2", "b3")
+	c.mirrorOf(a)
+	rpc := c.mirrors()
+	require.NoError(t, rpc.Start(t.Context(), c.linkTo(b), "u"))
+	ofB := func() mirrorrpc.DescribedPartition { return awaitNamed(t, rpc, "from-B", "MIRRORING") }
+	require.Eventually(t, func() bool { return ofB().DestinationOffset == 3 }, 10*time.Second, time.Millisecond)
+	require.ErrorIs(t, rpc.Start(t.Context(), "from-B", "t"), mirrorrpc.ErrTopicAlreadyInMirror)
+
+	require.NoError(t, b.Kill())
+	var lc net.ListenConfig
+	silent, err := lc.Listen(t.Context(), "tcp", b.addr())
+	require.NoError(t, err)
+	defer func() { _ = silent.Close() }()
+	accepted := make(chan struct{})
+	go func() {
+		defer close(accepted)
+		first := true
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			if first {
+				first = false
+				accepted <- struct{}{}
+			}
+		}
+	}()
+	<-accepted // C asks, and gets no answer
+	began := time.Now()
+	producers := a.part().Producers()
+	send(t, a.client(), "a3")
+	c.equals(a)
+	require.NoError(t, rpc.Stop(t.Context(), "from-B", "u"))
+	p := awaitNamed(t, rpc, "from-B", "STOPPED")
+	require.EqualValues(t, 3, p.BarrierOffset)
+	require.Empty(t, c.barriers(), "of the other mirror's topic")
+	require.Len(t, c.part().Producers(), len(producers)+1)
+	require.True(t, c.part().ReadOnly())
+	send(t, c.client(kgo.DefaultProduceTopic("u")), "c1")
+	q := c.stopFrom(a)
+	require.EqualValues(t, 3, q.BarrierOffset)
+	require.Less(t, time.Since(began), dialPatience, "waited for the other mirror's source")
+	_ = silent.Close()
+	<-accepted
+}
+
+// dialPatience is less than what a broker waits for a source that is silent.
+const dialPatience = 8 * time.Second

@@ -96,7 +96,7 @@ func comments(t *testing.T) []documented {
 		comment := strings.Join(strings.Fields(spec.Doc.Text()), " ")
 		m := regexp.MustCompile(`^` + spec.Names[0].Name + ` (.+\.) Seen: (.+)\. Violates: (.+)\.$`).FindStringSubmatch(comment)
 		require.NotNil(t, m, "%s: want a comment with what it does, Seen: and Violates:", name)
-		d := documented{name: name, ident: spec.Names[0].Name, does: strings.ToUpper(m[1][:1]) + m[1][1:], seen: strings.ToUpper(m[2][:1]) + m[2][1:] + ".", violates: strings.Split(m[3], ", ")}
+		d := documented{name: name, ident: spec.Names[0].Name, does: sentence(strings.TrimSuffix(m[1], ".")), seen: sentence(m[2]), violates: strings.Split(m[3], ", ")}
 		for _, id := range d.violates {
 			require.Contains(t, string(registry), `{ID: "`+id+`"`, "%s: no such requirement", name)
 		}
@@ -116,4 +116,13 @@ func TestParse(t *testing.T) {
 	require.False(t, Set{}.Has(All()...))
 	_, err = Parse([]string{"other"})
 	require.ErrorContains(t, err, `unknown defect "other" (known: aborted-index-lost-on-truncation, `)
+}
+
+// sentence is text with a full stop, and with a capital but for names that have
+// none.
+func sentence(text string) string {
+	if first, _, _ := strings.Cut(text, " "); !strings.Contains(first, "/") {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	return text + "."
 }

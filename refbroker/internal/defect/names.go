@@ -38,14 +38,14 @@ const (
 	// ExpiredEntriesPutBack gathers what an append or a recovery says of producers,
 	// empties the map at the barrier, and then puts all of it into the map, the
 	// producers from before the barrier included.
-	// Seen: a development build of KIP-1279, which merges an append's producers
-	// after its barrier was handled.
+	// Seen: PSM-7 names it. Apache Kafka gathers an append's producers and merges
+	// them at its end, after a barrier that empties the map at once.
 	// Violates: PSM-7, PSM-3.
 	ExpiredEntriesPutBack Name = "expired-entries-put-back"
 	// OpenTransactionsKept stops without cutting open transactions off, and its
 	// barrier passes over producers that have one: they pin the last stable offset.
 	// Seen: producer expiry in Apache Kafka never touches producers with an open
-	// transaction (mirror-protocol.md, A.9); FA-10.
+	// transaction; a public demo of failover finds and aborts such a one by hand.
 	// Violates: TXN-1, TXN-3, PSM-1.
 	OpenTransactionsKept Name = "open-transactions-kept"
 	// OpenTransactionsDroppedWithData stops without cutting open transactions off,
@@ -89,19 +89,18 @@ const (
 	// Violates: RO-5, RO-1, BAR-3.
 	WriteBeforeBarrier Name = "write-before-barrier"
 	// DeleteRecordsWhileMirroring serves DeleteRecords on a partition that mirrors.
-	// Seen: a development build of KIP-1279 (mirror-protocol.md, 4.4).
+	// Seen: a development build of KIP-1279.
 	// Violates: RO-3.
 	DeleteRecordsWhileMirroring Name = "delete-records-while-mirroring"
 	// ReadOnlyAfterRestart keeps clients out of stopped topics after a restart, until
 	// they are mirrored and stopped anew.
-	// Seen: a development build of KIP-1279 refuses writes while no state is cached
-	// (mirror-protocol.md, 4.4).
+	// Seen: a development build of KIP-1279 refuses writes while no state is cached.
 	// Violates: OPS-5, RO-4.
 	ReadOnlyAfterRestart Name = "read-only-after-restart"
 	// EpochsGoBackwards stamps what clients write after a stop with a leader epoch
 	// below that of the barrier.
-	// Seen: a development build of KIP-1279 raises the epoch only where it is close
-	// to the source's (mirror-protocol.md, 6.4); apache/kafka pull request 18852.
+	// Seen: LOG-3 names it. The KIP's build raises the epoch above the source's
+	// before it is needed; apache/kafka pull request 18852 shows what comes of it.
 	// Violates: LOG-3.
 	EpochsGoBackwards Name = "epochs-go-backwards"
 
@@ -123,17 +122,18 @@ const (
 	// Violates: BAR-5.
 	BarrierNotWaitedFor Name = "barrier-not-waited-for"
 	// WrongSourceID writes the cluster's own id into the barrier.
-	// Seen: KIP-1279 records the id for provenance; the destination's is at hand too.
+	// Seen: BAR-4 names it. KIP-1279 records the id for provenance; the destination's
+	// is at hand too.
 	// Violates: BAR-4.
 	WrongSourceID Name = "wrong-source-id"
 	// TwoBarriers writes the barrier twice.
 	// Seen: a development build of KIP-1279 takes a timeout for a failure and appends
-	// again (mirror-protocol.md, 4.3).
+	// again.
 	// Violates: BAR-1.
 	TwoBarriers Name = "two-barriers"
 	// NoBarrierOnEmpty leaves the barrier out where the log is empty.
-	// Seen: a check for producers to expire saves a batch, and the record of the stop
-	// with it.
+	// Seen: BAR-1 names it. To look for producers to expire first saves a batch, and
+	// the record of the stop with it.
 	// Violates: BAR-1.
 	NoBarrierOnEmpty Name = "no-barrier-on-empty"
 	// NoBarrierWhenSourceDead asks the source when it is about to write the barrier,
@@ -145,33 +145,34 @@ const (
 	// EpochBelowLog appends mirrored batches whose leader epoch is above the
 	// partition's, without raising it.
 	// Seen: apache/kafka pull request 18852 (KAFKA-18723) has followers skip such
-	// batches; FA-11.
+	// batches.
 	// Violates: LOG-5.
 	EpochBelowLog Name = "epoch-below-log"
 	// DownstreamNotRealigned keeps what a source cut that is promoted itself: the
 	// mirror sends no last fetched epoch and compares no barriers while it runs.
-	// Seen: a consumer of the source that never asks for diverging epochs (KIP-595)
-	// has no way to hear of the cut.
+	// Seen: CH-3 names it. A consumer of the source that never asks for diverging
+	// epochs (KIP-595) has no way to hear of the cut.
 	// Violates: CH-3, LOG-1.
 	DownstreamNotRealigned Name = "downstream-not-realigned"
 	// AlignmentByEpochsAlone aligns two logs by leader epochs only.
-	// Seen: a development build of KIP-1279 (mirror-protocol.md, 6). Two clusters that
+	// Seen: a development build of KIP-1279. Two clusters that
 	// live on elect the same epochs, each on its own.
 	// Violates: AL-1, FB-1, FB-4.
 	AlignmentByEpochsAlone Name = "alignment-by-epochs-alone"
 	// OtherClusterAccepted mirrors from whatever cluster answers at the source's
 	// address.
-	// Seen: linkedin/kafka pull requests 92 and 224; FA-17.
+	// Seen: linkedin/kafka pull requests 92 and 224.
 	// Violates: LINK-4.
 	OtherClusterAccepted Name = "other-cluster-accepted"
 
 	// StopRefusedWithoutSource asks the source before it accepts a stop.
-	// Seen: a failover is for a dead source; tools that ask both sides fail then.
+	// Seen: LINK-2 names it. A failover is for a dead source; tools that ask both
+	// sides fail then.
 	// Violates: LINK-2, OPS-1.
 	StopRefusedWithoutSource Name = "stop-refused-without-source"
 	// StopNotIdempotent refuses a stop in any state but MIRRORING and PAUSED, the
 	// retry of one whose answer was lost included.
-	// Seen: a development build of KIP-1279 (mirror-protocol.md, 1.5).
+	// Seen: a development build of KIP-1279.
 	// Violates: OPS-1.
 	StopNotIdempotent Name = "stop-not-idempotent"
 	// MirrorStopStopsOthers stops the topics of the cluster's other mirrors too.
@@ -190,7 +191,7 @@ const (
 	ControlRecordDelivered Name = "control-record-delivered"
 	// LateProduceOpensTransaction appends a transactional batch though its coordinator
 	// says that its transaction has ended: it opens one that nobody will end.
-	// Seen: KAFKA-12671; apache/kafka pull request 13391; FA-13. With transactions
+	// Seen: KAFKA-12671; apache/kafka pull request 13391. With transactions
 	// version 2 it shows where the transaction's marker has not raised the epoch in
 	// that partition.
 	// Violates: TXN-6.

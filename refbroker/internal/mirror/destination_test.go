@@ -120,6 +120,7 @@ func (d *destination) start() {
 		NodeID: 1, ClusterID: ownID, Host: d.host, Log: slog.New(slog.DiscardHandler),
 		Replicas: d, Gate: d.gate, Defects: d.faults,
 	}, d.quorum, d)
+	d.m.lookEvery = 50 * time.Millisecond
 	ctx, cancel := context.WithCancelCause(context.Background())
 	d.end = cancel
 	go func(m *Manager) { d.done <- m.Run(ctx) }(d.m)

@@ -61,7 +61,7 @@ type registration struct {
 	seen func(highWatermark int64, err error)
 	// waiting is told what an answer that is late is waited for.
 	waiting func(error)
-	out  chan outcome // holds one
+	out     chan outcome // holds one
 
 	// gone and idle are guarded by the fetcher's mu. An idle one is not
 	// fetched until its driver has dealt with its outcome.

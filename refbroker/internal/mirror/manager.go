@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
@@ -41,6 +42,8 @@ type Manager struct {
 	replicas env.Replicas
 	gate     gate.Gate
 	defects  defect.Set
+	// lookEvery is how often a mirror asks where its source is mirrored from.
+	lookEvery time.Duration
 
 	wg sync.WaitGroup
 
@@ -77,7 +80,7 @@ func New(e *env.Env, debts Debts) *Manager { return newManager(e, e.Quorum, debt
 func newManager(e *env.Env, q Quorum, debts Debts) *Manager {
 	return &Manager{
 		node: e.NodeID, cluster: e.ClusterID, host: e.Host, log: e.Log, quorum: q, debts: debts,
-		replicas: e.Replicas, gate: e.Gate, defects: e.Defects,
+		replicas: e.Replicas, gate: e.Gate, defects: e.Defects, lookEvery: defaultLookEvery,
 		drivers: map[partitionKey]*driver{}, links: map[string]*link{}, status: map[partitionKey]Status{},
 	}
 }

@@ -141,7 +141,7 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 	}
 	d.reg = reg
 	l.fetcherTo(leader.addr).add(reg)
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(d.m.lookEvery)
 	defer look.Stop()
 	for {
 		select {
@@ -157,15 +157,15 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 	}
 }
 
-// lookEvery is how often a mirror asks where its source is mirrored from. Of
-// what changes there a fetch tells nothing, unless it comes with a new leader
+// defaultLookEvery is how often a mirror asks where its source is mirrored from.
+// Of what changes there a fetch tells nothing, unless it comes with a new leader
 // epoch; and a loop can only be refused by who knows (CH-4).
-const lookEvery = 5 * time.Second
+const defaultLookEvery = 5 * time.Second
 
 // lookUp notes where the source is mirrored from now. That it can't be asked is
 // for the fetcher to tell.
 func (d *driver) lookUp(ctx context.Context, l *link, part replica.API) error {
-	source, _, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.older(lookEvery))
+	source, _, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.older(d.m.lookEvery))
 	if err != nil || source.lineage == nil {
 		return nil //nolint:nilerr // see above
 	}

@@ -164,6 +164,7 @@ func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 	r := role{
 		leader: q.Leader, epoch: q.LeaderEpoch, partitionEpoch: q.PartitionEpoch,
 		replicas: q.Replicas, isr: q.ISR, minISR: min(conf.minISR, len(q.Replicas)),
+		retention: retentionOf(conf),
 	}
 	if t.Mirror != "" && q.Mirror.State != quorum.Stopped {
 		r.readOnly = true
@@ -232,7 +233,7 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 		SegmentBytes: c.segmentBytes, SegmentMs: c.segmentMs, IndexInterval: c.indexInterval, IndexBytes: c.indexBytes,
 		MaxMessageBytes: c.maxMessageBytes, LogAppendTime: c.logAppendTime,
 		Producers: psm.Config{
-			VerifyTransactions: !t.Internal, Log: m.cfg.Logger.With("topic", t.Name), Faults: faultsOf(m.cfg.Defects),
+			VerifyTransactions: true, Log: m.cfg.Logger.With("topic", t.Name), Faults: faultsOf(m.cfg.Defects),
 			AnyBarrierExpires: m.cfg.AnyBarrierExpires || m.cfg.Defects.Has(defect.InheritedBarrierExpires),
 		},
 		ClusterID: m.cfg.ClusterID, Now: m.cfg.Host.Now, Logger: m.cfg.Logger, Defects: m.cfg.Defects,

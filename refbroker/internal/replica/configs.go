@@ -2,7 +2,9 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // topicConfig is what a log takes from a topic's configs.
@@ -11,6 +13,9 @@ type topicConfig struct {
 	indexInterval, indexBytes, maxMessageBytes int
 	minISR                                     int
 	logAppendTime                              bool
+	// deletes: cleanup.policy has "delete".
+	deletes                     bool
+	retentionMs, retentionBytes int64
 }
 
 // ValidateTopicConfigs checks the values of the topic configs that logs use;
@@ -22,7 +27,7 @@ func ValidateTopicConfigs(configs map[string]string) error {
 
 // parseTopicConfigs reads a topic's configs over the node's defaults.
 func parseTopicConfigs(configs, defaults map[string]string) (topicConfig, error) {
-	c := topicConfig{minISR: 1}
+	c := topicConfig{minISR: 1, deletes: true, retentionMs: 7 * 24 * 60 * 60 * 1000, retentionBytes: -1}
 	get := func(name string) (string, bool) {
 		if v, ok := configs[name]; ok {
 			return v, true
@@ -49,6 +54,11 @@ func parseTopicConfigs(configs, defaults map[string]string) (topicConfig, error)
 	number("segment.index.bytes", 4, func(n int64) { c.indexBytes = int(n) })
 	number("max.message.bytes", 0, func(n int64) { c.maxMessageBytes = max(int(n), 1) })
 	number("min.insync.replicas", 1, func(n int64) { c.minISR = int(n) })
+	number("retention.ms", -1, func(n int64) { c.retentionMs = n })
+	number("retention.bytes", -1, func(n int64) { c.retentionBytes = n })
+	if v, ok := get("cleanup.policy"); ok {
+		c.deletes = slices.Contains(strings.Split(v, ","), "delete")
+	}
 	if v, ok := get("message.timestamp.type"); ok && err == nil {
 		switch v {
 		case "LogAppendTime":

@@ -46,6 +46,9 @@ type Config struct {
 	// Lag is replica.lag.time.max.ms: how long a follower may lack something
 	// before it leaves the ISR; 0 is [DefaultLag].
 	Lag time.Duration
+	// RetentionEvery is how often retention is applied; 0 is five minutes, as
+	// in Kafka.
+	RetentionEvery time.Duration
 }
 
 // DefaultLag is the default of [Config.Lag]: Kafka's before 2.5 (KIP-537),
@@ -65,7 +68,7 @@ type Manager struct {
 	// applying is held over Apply and Close.
 	applying lock.Mutex
 	stop     context.CancelFunc
-	stopped  chan struct{}
+	loops    sync.WaitGroup
 	closed   bool
 	// seen is what was applied last to each partition. Under applying.
 	seen map[string]applied
@@ -115,7 +118,7 @@ func NewManager(cfg Config) (*Manager, error) {
 	m := &Manager{
 		joining: make(chan struct{}, 1),
 		cfg:     cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
-		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{}, stopped: make(chan struct{}),
+		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{},
 	}
 	inflate := sync.OnceValue(func() kgo.Decompressor { return kgo.DefaultDecompressor() })
 	m.inflate = func(src []byte, codec int8) ([]byte, error) {
@@ -129,7 +132,8 @@ func NewManager(cfg Config) (*Manager, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
-	go m.checkpoints(ctx)
+	m.loops.Go(func() { m.checkpoints(ctx) })
+	m.loops.Go(func() { m.retain(ctx) })
 	return m, nil
 }
 
@@ -169,7 +173,6 @@ func (m *Manager) prepare() error {
 
 // checkpoints writes the checkpoints down now and then, until ctx ends.
 func (m *Manager) checkpoints(ctx context.Context) {
-	defer close(m.stopped)
 	tick := time.NewTicker(m.cfg.CheckpointEvery)
 	defer tick.Stop()
 	for {
@@ -268,7 +271,7 @@ func (m *Manager) Close(clean bool) error {
 	}
 	m.closed = true
 	m.stop()
-	<-m.stopped
+	m.loops.Wait()
 	parts := m.All()
 	var err error
 	for _, p := range parts {

@@ -79,6 +79,8 @@ type role struct {
 	cut *cutRecord
 	// cuts are all truncations of mirroring that the log has to have followed.
 	cuts []quorum.AlignRecord
+	// retention is the topic's, nil for none.
+	retention *storage.Retention
 }
 
 // cutRecord is where the quorum cut the log, and the leader epoch from then on.

@@ -89,7 +89,11 @@ func (l *Log) TruncateFully(start int64, below ...Barrier) error {
 	}
 	// Everything is cut first; then an empty segment of the right name takes
 	// the place of the one that is left.
-	if err := l.cutAt(cutPlace{end: l.segments[0].base, written: l.segments[0].base}); err != nil {
+	base := l.segments[0].base
+	l.pub.Lock()
+	l.logStart = base // it may be above, and so above the cut
+	l.pub.Unlock()
+	if err := l.cutAt(cutPlace{end: base, written: base}); err != nil {
 		return err
 	}
 	s, err := openSegment(l.fs, l.dir, start)
@@ -191,6 +195,10 @@ func (l *Log) DeleteRecords(offset int64) (start int64, err error) {
 	if err := l.usable(); err != nil {
 		return 0, err
 	}
+	return l.deleteRecords(offset)
+}
+
+func (l *Log) deleteRecords(offset int64) (start int64, err error) {
 	start = max(min(offset, l.highWater), l.logStart)
 	if start == l.logStart {
 		return start, nil

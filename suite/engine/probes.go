@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"watershed.example/suite/history"
+	"watershed.example/suite/traffic"
+	"watershed.example/topologies"
+)
+
+// locally tries the guarantees that the promoted cluster gives its own
+// producers: retries, gaps, zombies, late deliveries (IDEM-3, TXN-6).
+func (e *episode) locally(ctx context.Context) error {
+	name := prefix(e.Mirror.To, e.Number)
+	part := e.layout.Spanned[0]
+	raw, err := traffic.NewRaw(ctx, e.rec, e.to(), name+"trial")
+	if err != nil {
+		return err
+	}
+	e.trialRaw = raw
+	if e.trial, err = traffic.NewIdempotence(ctx, raw, part, e.promoted.payload); err != nil {
+		return err
+	}
+	if err := e.trial.Run(ctx); err != nil {
+		return err
+	}
+	return traffic.LateProduces(ctx, e.rec, e.to(), name+"late", part, e.promoted.payload)
+}
+
+// holdOpen opens a transaction on the promoted cluster before the source link
+// comes back, where the fault outlasts the stop (TXN-5).
+func (e *episode) holdOpen(ctx context.Context) error {
+	if !e.struck() || !e.story.scenario.outlasts() {
+		return nil
+	}
+	if err := e.promoted.awaitHammer(ctx); err != nil {
+		return err
+	}
+	var err error
+	e.held, err = traffic.HoldOpen(ctx, e.rec, e.to(), prefix(e.Mirror.To, e.Number)+"held", e.layout.Probed, e.promoted.payload)
+	return err
+}
+
+// commitHeld ends that transaction.
+func (e *episode) commitHeld(ctx context.Context) error {
+	if e.held == nil {
+		return nil
+	}
+	if err := e.held.Commit(ctx); err != nil {
+		e.rec.Note("%v", err)
+	}
+	return context.Cause(ctx)
+}
+
+// sampleMirroring records what the destination shows of a moment in which
+// nothing is written: producers, ends, aborted lists; and asks it to delete
+// records (RO-3, PSM-4).
+func (e *episode) sampleMirroring(ctx context.Context) error {
+	if err := e.promoted.describe(ctx, history.WhenMirroring); err != nil {
+		return err
+	}
+	for _, p := range e.layout.All {
+		if _, err := e.promoted.raw.Fetch(ctx, p, traffic.FetchOptions{Isolation: history.ReadCommitted}); err != nil {
+			return err
+		}
+	}
+	for _, p := range e.layout.Probed {
+		if err := e.promoted.raw.DeleteRecords(ctx, p, 1, e.Mirror.Name, traffic.StateMirroring); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// atGate samples and probes while the stop is held, in scenarios that are about
+// operation.
+func (e *episode) atGate(ctx context.Context, point string) error {
+	if _, err := e.control.Sample(ctx); err != nil {
+		return err
+	}
+	if !e.story.scenario.Operate || point == lastPoint {
+		return nil
+	}
+	return e.control.StopAgain(ctx, e.Mirror.Topics...)
+}
+
+// probeSource is how a probe's mirror reaches the source of this one.
+func (e *episode) probeSource() traffic.Source {
+	bootstrap, id := e.story.world.mirrorSource(e.Mirror)
+	return traffic.Source{Cluster: e.from(), Bootstrap: bootstrap, ID: id}
+}
+
+// operateEarly probes the control plane while the mirror runs.
+func (e *episode) operateEarly(ctx context.Context) error {
+	if !e.struck() || !e.story.scenario.Operate {
+		return nil
+	}
+	if err := traffic.OtherCluster(ctx, e.rec, e.probeSource(), e.to()); err != nil {
+		return err
+	}
+	var err error
+	if e.ops, err = traffic.NewOps(ctx, e.rec, e.probeSource(), e.to()); err != nil {
+		return err
+	}
+	return e.ops.InEveryState(ctx)
+}
+
+// operateLate goes on with it on the promoted cluster: a mirror whose source is
+// cut off, one that is deleted, a restart, a source topic that is deleted.
+func (e *episode) operateLate(ctx context.Context) error {
+	if e.ops == nil {
+		return nil
+	}
+	if err := e.control.StopAgain(ctx, e.Mirror.Topics...); err != nil {
+		return err
+	}
+	ids, err := e.ops.IDs(ctx)
+	if err != nil {
+		return err
+	}
+	link := e.story.world.env.MirrorLink(e.Mirror.Name)
+	link.Cut()
+	err = e.ops.WithoutSource(ctx, ids)
+	link.Heal()
+	if err != nil {
+		return err
+	}
+	if err := e.ops.DeleteMirror(ctx); err != nil {
+		return err
+	}
+	e.story.forgetWatch(e.Mirror.To)
+	if err := e.story.world.restartAll(ctx, e.Mirror.To); err != nil {
+		return err
+	}
+	if err := awaitServing(ctx, e.promoted.raw, e.layout.All); err != nil {
+		return err
+	}
+	if err := e.ops.DeleteSourceTopic(ctx); err != nil {
+		return err
+	}
+	return e.ops.Write(ctx)
+}
+
+// secondSource asks for a topic of another mirror into the same cluster (FI-2).
+func (e *episode) secondSource(ctx context.Context) error {
+	for _, other := range e.story.episodes {
+		if other.Number < e.Number && other.Mirror.To == e.Mirror.To && other.Mirror.From != e.Mirror.From && other.control != nil && !other.ended {
+			return traffic.SameTopic(ctx, e.rec, e.probeSource(), e.to(), other.Mirror.Topics[0])
+		}
+	}
+	return nil
+}
+
+// closeLoop asks the first cluster of a chain to mirror the last one (CH-4).
+func (e *episode) closeLoop(ctx context.Context) error {
+	chain := chainOf(e.story.scenario.Topology)
+	if !e.last() || len(chain) < 3 {
+		return nil
+	}
+	var ring []traffic.Source
+	for i, cluster := range chain {
+		bootstrap := strings.Join(e.story.world.env.Cluster(cluster).Bootstrap(), ",")
+		if i+1 < len(chain) {
+			bootstrap, _ = e.story.world.mirrorSource(mirrorBetween(e.story.scenario.Topology, cluster, chain[i+1]))
+		}
+		ring = append(ring, traffic.Source{Cluster: e.story.world.cluster(cluster), Bootstrap: bootstrap, ID: e.story.world.clusterID(cluster)})
+	}
+	return traffic.Loop(ctx, e.rec, ring)
+}
+
+// chainOf lists the clusters of a topology whose mirrors form one row; nil for
+// others.
+func chainOf(t topologies.Topology) []string {
+	var row []string
+	for _, m := range t.Mirrors {
+		switch {
+		case row == nil:
+			row = []string{m.From, m.To}
+		case row[len(row)-1] == m.From && m.To != row[0]:
+			row = append(row, m.To)
+		default:
+			return nil
+		}
+	}
+	return row
+}
+
+func mirrorBetween(t topologies.Topology, from, to string) topologies.Mirror {
+	for _, m := range t.Mirrors {
+		if m.From == from && m.To == to {
+			return m
+		}
+	}
+	return topologies.Mirror{}
+}
