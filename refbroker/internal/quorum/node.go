@@ -133,6 +133,9 @@ func raftConfig(id int32, voters int, logger hclog.Logger) *raft.Config {
 	conf.NoLegacyTelemetry = true
 	conf.HeartbeatTimeout, conf.ElectionTimeout = 500*time.Millisecond, 500*time.Millisecond
 	conf.LeaderLeaseTimeout = 250 * time.Millisecond
+	// How late the others hear that a record is committed, and so how long a
+	// command that another node forwards takes to be in force there.
+	conf.CommitTimeout = 20 * time.Millisecond
 	if voters == 1 {
 		conf.HeartbeatTimeout, conf.ElectionTimeout = 50*time.Millisecond, 50*time.Millisecond
 		conf.LeaderLeaseTimeout = 50 * time.Millisecond
