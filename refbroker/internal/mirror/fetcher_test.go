@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -18,9 +19,9 @@ import (
 func TestAPartitionThatLeavesDuringADialLeavesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		dials := 0
+		var dials atomic.Int64
 		f := newFetcher(host.Host{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			dials++
+			dials.Add(1)
 			<-ctx.Done()
 			return nil, errors.New("dial tcp: operation was canceled") // what package net says, whatever the cause
 		}}, slog.New(slog.DiscardHandler), "source:9092", "cluster", false)
@@ -36,10 +37,10 @@ func TestAPartitionThatLeavesDuringADialLeavesTheOthers(t *testing.T) {
 		}
 		leaves, stays := register(0), register(1)
 		synctest.Wait()
-		require.Positive(t, dials)
-		before := dials
+		require.Positive(t, dials.Load())
+		before := dials.Load()
 		leaves.remove()
-		for dials == before { // after removedPause
+		for dials.Load() == before { // after removedPause
 			select {
 			case <-stays.out:
 				t.Fatal("the other partition was given back")
