@@ -7,12 +7,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"watershed.example/refbroker/internal/broker"
 	"watershed.example/refbroker/internal/defect"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
 )
+
+// minSessionTimeout is the least that raft's own elections leave room for.
+const minSessionTimeout = 100 * time.Millisecond
 
 // serveFlags are the flags of serve as they were given.
 type serveFlags struct {
@@ -21,7 +27,8 @@ type serveFlags struct {
 	nodeID                                            int32
 	transactionVersion                                int16
 	readyFD, lifelineFD                               int
-	listeners, voters, topicDefaults, defects         []string
+	listeners, voters, peers, topicDefaults, defects  []string
+	sessionTimeout, replicaLag                        time.Duration
 
 	level slog.Level
 }
@@ -36,6 +43,9 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.listeners, "listener", nil, "one more listener, `NAME=HOST:PORT[/ADVHOST:ADVPORT]` (repeatable)")
 	flags.StringVar(&f.raftListen, "raft-listen", "127.0.0.1:0", "`HOST:PORT` for the other nodes' metadata quorum")
 	flags.StringArrayVar(&f.voters, "voter", nil, "a member of the metadata quorum, `ID=HOST:PORT` (repeatable; default this node alone)")
+	flags.StringArrayVar(&f.peers, "peer", nil, "where this node reaches another one, `ID=HOST:PORT`, for replication and transactions (repeatable; default that node's listener \"replication\", or else \"client\")")
+	flags.DurationVar(&f.sessionTimeout, "session-timeout", quorum.DefaultSessionTimeout, "how long a node may be silent before it is fenced and its leaderships move")
+	flags.DurationVar(&f.replicaLag, "replica-lag-time-max", replica.DefaultLag, "how long a replica may lag before it leaves the in-sync replicas")
 	flags.StringVar(&f.profile, "profile", "kip1279-v42", "text of KIP-1279 to follow: kip1279-v42")
 	flags.Int16Var(&f.transactionVersion, "transaction-version", 2, "transaction.version: 1, or 2 for KIP-890")
 	flags.StringArrayVar(&f.topicDefaults, "topic-defaults", nil, "config for topics that don't set it, `KEY=VALUE` (repeatable)")
@@ -68,9 +78,9 @@ func defectNames() string {
 func (f *serveFlags) config() (broker.Config, error) {
 	cfg := broker.Config{
 		DataDir: f.dataDir, NodeID: f.nodeID, ClusterID: f.clusterID, RaftListen: f.raftListen,
-		TransactionVersion: f.transactionVersion,
+		TransactionVersion: f.transactionVersion, SessionTimeout: f.sessionTimeout, ReplicaLag: f.replicaLag,
 	}
-	checks := []func(*broker.Config) error{f.checkPlain, f.setListeners, f.setVoters, f.setTopicDefaults, f.setDefects}
+	checks := []func(*broker.Config) error{f.checkPlain, f.setListeners, f.setVoters, f.setPeers, f.setTopicDefaults, f.setDefects}
 	for _, check := range checks {
 		if err := check(&cfg); err != nil {
 			return cfg, err
@@ -87,6 +97,10 @@ func (f *serveFlags) checkPlain(*broker.Config) error {
 		return fmt.Errorf("--node-id %d: want 0 or more", f.nodeID)
 	case f.transactionVersion != 1 && f.transactionVersion != 2:
 		return fmt.Errorf("--transaction-version %d: want 1 or 2", f.transactionVersion)
+	case f.sessionTimeout < minSessionTimeout:
+		return fmt.Errorf("--session-timeout %s: want at least %s", f.sessionTimeout, minSessionTimeout)
+	case f.replicaLag <= 0:
+		return fmt.Errorf("--replica-lag-time-max %s: want more than 0", f.replicaLag)
 	case f.profile == "kip1279-latest":
 		return fmt.Errorf("--profile %s: not built yet (want kip1279-v42)", f.profile)
 	case f.profile != "kip1279-v42":
@@ -142,24 +156,12 @@ func (f *serveFlags) setListeners(cfg *broker.Config) error {
 	return nil
 }
 
-func (f *serveFlags) setVoters(cfg *broker.Config) error {
+func (f *serveFlags) setVoters(cfg *broker.Config) (err error) {
 	if err := checkAddress("raft-listen", f.raftListen, 0); err != nil {
 		return err
 	}
-	cfg.Voters = map[int32]string{}
-	for _, text := range f.voters {
-		id, addr, _ := strings.Cut(text, "=")
-		n, err := strconv.ParseInt(id, 10, 32)
-		if err != nil || n < 0 {
-			return fmt.Errorf("--voter %q: want ID=HOST:PORT", text)
-		}
-		if err := checkAddress("voter", addr, 1); err != nil {
-			return err
-		}
-		if _, ok := cfg.Voters[int32(n)]; ok {
-			return fmt.Errorf("--voter %q: voter %d is given twice", text, n)
-		}
-		cfg.Voters[int32(n)] = addr
+	if cfg.Voters, err = addresses("voter", f.voters); err != nil {
+		return err
 	}
 	if _, ok := cfg.Voters[f.nodeID]; len(cfg.Voters) > 0 && !ok {
 		return fmt.Errorf("--voter: this node (%d) is not among the voters", f.nodeID)
@@ -170,6 +172,38 @@ func (f *serveFlags) setVoters(cfg *broker.Config) error {
 		}
 	}
 	return nil
+}
+
+func (f *serveFlags) setPeers(cfg *broker.Config) (err error) {
+	if cfg.Peers, err = addresses("peer", f.peers); err != nil {
+		return err
+	}
+	for id := range cfg.Peers {
+		if _, ok := cfg.Voters[id]; !ok {
+			return fmt.Errorf("--peer %d: no --voter of that id", id)
+		}
+	}
+	return nil
+}
+
+// addresses reads a flag of the form ID=HOST:PORT.
+func addresses(flag string, texts []string) (map[int32]string, error) {
+	all := map[int32]string{}
+	for _, text := range texts {
+		id, addr, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseInt(id, 10, 32)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("--%s %q: want ID=HOST:PORT", flag, text)
+		}
+		if err := checkAddress(flag, addr, 1); err != nil {
+			return nil, err
+		}
+		if _, ok := all[int32(n)]; ok {
+			return nil, fmt.Errorf("--%s %q: %s %d is given twice", flag, text, flag, n)
+		}
+		all[int32(n)] = addr
+	}
+	return all, nil
 }
 
 func (f *serveFlags) setTopicDefaults(cfg *broker.Config) error {

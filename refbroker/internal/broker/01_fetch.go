@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"time"
 
@@ -26,9 +27,9 @@ func fetch(e *env.Env) wire.API {
 			resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
 			return resp, nil
 		}
-		f := &fetching{env: e, request: r, replica: r.ReplicaID}
+		f := &fetching{env: e, request: r, replica: r.ReplicaID, replicaEpoch: -1}
 		if req.Version >= 15 {
-			f.replica = r.ReplicaState.ID
+			f.replica, f.replicaEpoch = r.ReplicaState.ID, r.ReplicaState.Epoch
 		}
 		resp.Topics = f.poll(ctx)
 		return resp, nil
@@ -40,6 +41,8 @@ type fetching struct {
 	env     *env.Env
 	request *kmsg.FetchRequest
 	replica int32
+	// replicaEpoch is the follower's broker epoch, -1 for unknown.
+	replicaEpoch int64
 }
 
 // maxFetchBytes is Kafka's fetch.max.bytes of a broker.
@@ -96,7 +99,9 @@ func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
 					part.CurrentLeader.LeaderID, part.CurrentLeader.LeaderEpoch = id, epoch
 				}
 			}
-			r.urgent = r.urgent || perr != nil || part.DivergingEpoch.Epoch >= 0
+			// A follower whose high watermark is behind hears of it at once
+			// (KIP-1166): a leader with a stale one is of little use.
+			r.urgent = r.urgent || perr != nil || part.DivergingEpoch.Epoch >= 0 || f.replica >= 0 && part.HighWatermark > want.HighWatermark
 			r.bytes += len(part.RecordBatches)
 			budget = max(0, budget-len(part.RecordBatches))
 			out.Partitions = append(out.Partitions, part)
@@ -117,7 +122,7 @@ func emptyFetch(partition int32) kmsg.FetchResponseTopicPartition {
 func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p replica.API, want kmsg.FetchRequestTopicPartition, limit int, minOne bool) error {
 	o := replica.ReadOptions{
 		Offset: want.FetchOffset, MaxBytes: limit, MinOne: minOne, ReadCommitted: f.request.IsolationLevel == 1,
-		ReplicaID: max(f.replica, -1), CurrentLeaderEpoch: -1, LastFetchedEpoch: -1,
+		ReplicaID: max(f.replica, -1), ReplicaEpoch: f.replicaEpoch, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1,
 	}
 	if f.request.Version >= 9 {
 		o.CurrentLeaderEpoch = want.CurrentLeaderEpoch
@@ -127,6 +132,10 @@ func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p repli
 	}
 	got, err := p.Read(o)
 	if err != nil {
+		if errors.Is(err, kerr.OffsetOutOfRange) {
+			// Who fetches from outside of the log learns where that starts.
+			part.LogStartOffset = p.Offsets().LogStart
+		}
 		return err
 	}
 	part.HighWatermark, part.LastStableOffset, part.LogStartOffset = got.HighWatermark, got.LastStableOffset, got.LogStartOffset

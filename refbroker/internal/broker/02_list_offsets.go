@@ -63,6 +63,13 @@ func offsetFor(e *env.Env, r *kmsg.ListOffsetsRequest, topic string, want kmsg.L
 
 func findOffset(out *kmsg.ListOffsetsResponseTopicPartition, p replica.API, r *kmsg.ListOffsetsRequest, timestamp int64) (err error) {
 	o := p.Offsets()
+	if r.ReplicaID < 0 && o.HighWatermark < o.LeaderSince && (timestamp == latestOffset || timestamp >= 0) {
+		// KIP-207: a new leader's may be lower than what the last one told.
+		if r.Version >= 5 {
+			return fmt.Errorf("high watermark %d of a new leader, which began at %d: %w", o.HighWatermark, o.LeaderSince, kerr.OffsetNotAvailable)
+		}
+		return fmt.Errorf("high watermark %d of a new leader, which began at %d: %w", o.HighWatermark, o.LeaderSince, kerr.LeaderNotAvailable)
+	}
 	if timestamp <= maxTimestampOffset && int64(r.Version) < firstSpecialVersions+(maxTimestampOffset-timestamp) ||
 		timestamp == earliestPendingTier && r.Version < 11 || timestamp < earliestPendingTier {
 		return fmt.Errorf("timestamp %d in version %d: %w", timestamp, r.Version, kerr.UnsupportedVersion)

@@ -24,6 +24,7 @@ func writeTxnMarkers(e *env.Env) wire.API {
 			if req.Version >= 2 {
 				m.Version = int16(in.TransactionVersion)
 			}
+			in.UnknownTags.Each(func(tag uint32, _ []byte) { m.Owed = m.Owed || tag == txn.TagOwed })
 			var partitions []txn.Partition
 			for _, t := range in.Topics {
 				partitions = appendPartitions(partitions, t.Topic, t.Partitions)

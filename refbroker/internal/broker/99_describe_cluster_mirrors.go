@@ -15,29 +15,29 @@ import (
 	"watershed.example/refbroker/internal/wire"
 )
 
-// DescribeClusterMirrors (key 99), version 0. Offsets are those of the leader:
-// of partitions that another node leads this one knows the quorum's word only.
-// Lookups are for mirrors of this cluster's topics. STOPPED is said of a
-// partition of this node's only once its log takes writes (RO-4): the quorum's
-// record comes a moment earlier.
+// DescribeClusterMirrors (key 99), version 0. Offsets are those of the leaders,
+// which are asked. Lookups are for mirrors of this cluster's topics. STOPPED is
+// said of a partition only once its leader's log takes writes (RO-4): the
+// quorum's record comes a moment earlier.
 func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
-	return wire.Of("DescribeClusterMirrors", 0, 0, func(_ context.Context, _ *wire.Request, r *mirrorrpc.DescribeClusterMirrorsRequest) (wire.Response, error) {
+	return wire.Of("DescribeClusterMirrors", 0, 0, func(ctx context.Context, _ *wire.Request, r *mirrorrpc.DescribeClusterMirrorsRequest) (wire.Response, error) {
 		resp := &mirrorrpc.DescribeClusterMirrorsResponse{}
 		img := e.Quorum.Image()
+		if slices.ContainsFunc(r.MirrorNames, func(name string) bool { return img.Mirrors[name] == nil }) {
+			// It may just have been made over another node.
+			wait, cancel := context.WithTimeout(ctx, catchUpTimeout)
+			defer cancel()
+			_ = e.Quorum.CatchUp(wait) // what is known is told in any case
+			img = e.Quorum.Image()
+		}
 		names := r.MirrorNames
 		if len(names) == 0 && len(r.LastMirrorEpochLookups) == 0 { // a lookup alone describes nothing
 			names = slices.Sorted(maps.Keys(img.Mirrors))
 		}
 		for _, name := range names {
-			d := mirrorrpc.DescribedMirror{MirrorName: name, AuthorizedOperations: mirrorrpc.NoOperations}
-			if _, ok := img.Mirrors[name]; !ok {
-				d.ErrorCode = quorum.ErrNoMirror.Code
-			}
-			for _, topic := range mirrorTopics(img, name) {
-				d.Topics = append(d.Topics, describeMirrorTopic(e, m, img, img.Topics[topic]))
-			}
-			resp.Mirrors = append(resp.Mirrors, d)
+			resp.Mirrors = append(resp.Mirrors, describeMirror(e, m, img, name))
 		}
+		askLeaders(ctx, e, img, resp.Mirrors)
 		if r.ClusterID != nil {
 			for _, l := range r.LastMirrorEpochLookups {
 				resp.LookupResults = append(resp.LookupResults, lookUp(e, img, *r.ClusterID, l))
@@ -45,6 +45,17 @@ func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
 		}
 		return resp, nil
 	})
+}
+
+func describeMirror(e *env.Env, m *mirror.Manager, img *quorum.Image, name string) mirrorrpc.DescribedMirror {
+	d := mirrorrpc.DescribedMirror{MirrorName: name, AuthorizedOperations: mirrorrpc.NoOperations}
+	if _, ok := img.Mirrors[name]; !ok {
+		d.ErrorCode = quorum.ErrNoMirror.Code
+	}
+	for _, topic := range mirrorTopics(img, name) {
+		d.Topics = append(d.Topics, describeMirrorTopic(e, m, img, img.Topics[topic]))
+	}
+	return d
 }
 
 func describeMirrorTopic(e *env.Env, m *mirror.Manager, img *quorum.Image, t *quorum.Topic) mirrorrpc.DescribedTopic {

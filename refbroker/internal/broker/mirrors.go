@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -16,18 +17,41 @@ import (
 
 // mirrorAPIs are the APIs of KIP-1279's control plane.
 func mirrorAPIs(e *env.Env, m *mirror.Manager) []wire.API {
-	return []wire.API{
+	return append(inStep(e,
 		createClusterMirror(e),
 		startMirrorTopics(e),
 		stopMirrorTopics(e),
-		listClusterMirrors(e),
-		describeClusterMirrors(e, m),
-		readMirrorStates(e),
 		pauseMirrorTopics(e),
 		resumeMirrorTopics(e),
 		deleteClusterMirror(e),
 		bumpLeaderEpochs(e),
+	),
+		listClusterMirrors(e),
+		describeClusterMirrors(e, m),
+		describeLed(e, m),
+		readMirrorStates(e),
+	)
+}
+
+// catchUpTimeout bounds the wait for a quorum that may have no leader: the
+// request itself then says so.
+const catchUpTimeout = 2 * time.Second
+
+// inStep has requests wait for what the quorum had before them. Operators go
+// from one to the next over whichever node; Kafka sends such requests on to the
+// controller.
+func inStep(e *env.Env, apis ...wire.API) []wire.API {
+	for i, a := range apis {
+		apis[i].Handle = func(ctx context.Context, req *wire.Request) (wire.Response, error) {
+			wait, cancel := context.WithTimeout(ctx, catchUpTimeout)
+			if err := e.Quorum.CatchUp(wait); err != nil {
+				e.Log.Warn("this node may not know the newest metadata", "request", a.Name, "error", err)
+			}
+			cancel()
+			return a.Handle(ctx, req)
+		}
 	}
+	return apis
 }
 
 // notServed is an API of KIP-1279 that this broker leaves out, and why.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/spf13/afero"
 
@@ -19,8 +20,10 @@ import (
 	"watershed.example/refbroker/internal/group"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/mirror"
+	"watershed.example/refbroker/internal/peer"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/replication"
 	"watershed.example/refbroker/internal/txn"
 	"watershed.example/refbroker/internal/wire"
 )
@@ -50,6 +53,14 @@ type Config struct {
 	// the node is alone.
 	RaftListen string
 	Voters     map[int32]string
+	// Peers maps nodes to their addresses as seen from this one, for what nodes
+	// ask of each other but for the quorum; others are reached at their
+	// listener "replication", or else at "client".
+	Peers map[int32]string
+	// SessionTimeout is how long a node may be silent before it is fenced, and
+	// ReplicaLag how long a follower may lag before it leaves the ISR
+	// (replica.lag.time.max.ms); 0 for the defaults.
+	SessionTimeout, ReplicaLag time.Duration
 	// TransactionVersion is 1 or 2 (the default).
 	TransactionVersion int16
 	// TopicDefaults are topic configs for topics that don't set them.
@@ -68,14 +79,20 @@ type Node struct {
 	replicas *replica.Manager
 	table    *wire.Table
 	server   *wire.Server
+	peers    *peer.Peers
 	addrs    map[string]string
+	// epoch is the broker epoch of this run.
+	epoch int64
 
-	stop   context.CancelFunc
-	work   sync.WaitGroup
-	failed chan struct{}
-	err    error // set before failed is closed
-	ended  sync.Once
-	endErr error
+	// silence ends the heartbeats.
+	silence context.CancelFunc
+	beats   sync.WaitGroup
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+	failed  chan struct{}
+	err     error // set before failed is closed
+	ended   sync.Once
+	endErr  error
 }
 
 // Start starts a node and returns once it serves. ctx bounds the start only;
@@ -84,7 +101,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, addrs: map[string]string{}, failed: make(chan struct{}), stop: func() {}}
+	n := &Node{cfg: cfg, addrs: map[string]string{}, failed: make(chan struct{}), stop: func() {}, silence: func() {}}
 	// Listeners first: an address in use is found before anything is written.
 	listeners, err := n.listen(ctx)
 	if err == nil {
@@ -158,6 +175,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	}
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
+		Lag: cfg.ReplicaLag,
 	})
 	if err != nil {
 		return err
@@ -168,12 +186,19 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	if err := n.register(ctx, clean); err != nil {
 		return err
 	}
+	life, silence := context.WithCancel(context.Background())
+	n.silence = silence
+	n.beats.Go(func() { n.quorum.KeepAlive(life, n.epoch) })
 	// From here on nobody sees metadata that is not in force on this node. What
 	// is broken is told and tried again; the rest is served.
 	if err := n.quorum.Install(ctx, n.replicas.Apply); err != nil {
 		return fmt.Errorf("open the partitions: %w", err)
 	}
+	n.peers = peer.New(peer.Config{
+		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: fmt.Sprintf("node-%d", cfg.NodeID),
+	})
 	n.env = &env.Env{
+		Peers:  n.peers,
 		NodeID: cfg.NodeID, ClusterID: clusterID, Host: cfg.Host, Log: cfg.Log, Quorum: n.quorum, Replicas: n.replicas,
 		Gate: cfg.Gate, Defects: cfg.Defects, TransactionVersion: cfg.TransactionVersion,
 		Topics: &topics{node: cfg.NodeID, quorum: n.quorum, replicas: n.replicas},
@@ -208,6 +233,7 @@ func (n *Node) openQuorum(ctx context.Context) (clusterID string, err error) {
 	n.quorum, err = quorum.Open(ctx, quorum.Config{
 		Host: cfg.Host, Log: cfg.Log, Dir: filepath.Join(cfg.DataDir, "quorum"), ClusterID: m.clusterID,
 		NodeID: cfg.NodeID, Listen: cfg.RaftListen, Voters: cfg.Voters,
+		SessionTimeout: cfg.SessionTimeout,
 	})
 	if err != nil {
 		return "", fmt.Errorf("data folder %s: %w", cfg.DataDir, err)
@@ -243,9 +269,15 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 			c.Listeners[l.Name] = n.addrs[l.Name]
 		}
 	}
-	if _, err := n.quorum.Apply(ctx, c); err != nil {
+	result, err := n.quorum.Apply(ctx, c)
+	if err != nil {
 		return fmt.Errorf("register broker %d: %w", c.ID, err)
 	}
+	b, ok := result.(*quorum.Broker)
+	if !ok {
+		return fmt.Errorf("register broker %d: unexpected result %T", c.ID, result)
+	}
+	n.epoch = b.Epoch
 	return nil
 }
 
@@ -254,7 +286,7 @@ func (n *Node) serve(listeners []net.Listener) error {
 	e := n.env
 	coordinator := txn.NewForNode(e)
 	groups := group.NewForNode(e, coordinator, n.cfg.Groups)
-	mirrors := mirror.New(e, coordinator)
+	mirrors := mirror.New(e, txn.Debts{Env: e, Coordinator: coordinator})
 	apis := []wire.API{
 		produce(&producer{env: e, verifier: coordinator}),
 		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
@@ -280,6 +312,10 @@ func (n *Node) serve(listeners []net.Listener) error {
 			close(n.failed)
 		}
 	})
+	replicas := replication.New(replication.Config{
+		Node: e.NodeID, BrokerEpoch: n.epoch, Quorum: n.quorum, Replicas: n.replicas, Peers: n.peers, Log: e.Log,
+	})
+	n.work.Go(func() { replicas.Run(ctx) })
 	n.work.Go(func() { coordinator.Run(ctx) })
 	n.work.Go(func() { groups.Run(ctx) })
 	n.work.Go(func() {
@@ -319,6 +355,31 @@ func (n *Node) Err() error {
 	}
 }
 
+// handOverTimeout bounds a controlled shutdown: what can't be handed over then
+// is fenced later.
+const handOverTimeout = 2 * time.Second
+
+// handOver gives what this node leads to others, before it stops serving
+// (controlled shutdown, KIP-631). Nobody is asked where nobody is left.
+func (n *Node) handOver() {
+	others := false
+	for id, b := range n.quorum.Image().Brokers {
+		others = others || id != n.cfg.NodeID && !b.Fenced
+	}
+	if !others {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+	defer cancel()
+	_, err := n.quorum.Apply(ctx, quorum.FenceBroker{ID: n.cfg.NodeID, Epoch: n.epoch})
+	if err == nil {
+		err = n.quorum.HandOver(ctx)
+	}
+	if err != nil {
+		n.cfg.Log.Warn("leaderships are not handed over", "error", err)
+	}
+}
+
 // Close stops the node cleanly: no request is taken any more, every log is on
 // disk and marked so. It waits for everything that the node started.
 func (n *Node) Close() error { return n.end(true) }
@@ -329,11 +390,19 @@ func (n *Node) Kill() error { return n.end(false) }
 
 func (n *Node) end(clean bool) error {
 	n.ended.Do(func() {
+		n.silence()
+		n.beats.Wait()
+		if clean && n.server != nil {
+			n.handOver()
+		}
 		if n.server != nil {
 			n.server.Close()
 		}
 		n.stop()
 		n.work.Wait()
+		if n.peers != nil {
+			n.peers.Close()
+		}
 		if n.replicas != nil {
 			n.endErr = n.replicas.Close(clean)
 		}

@@ -53,7 +53,7 @@ func topicConfigs() map[string]topicConfig {
 		"segment.index.bytes":                     {"10485760", whole, atLeast(4)},
 		"segment.jitter.ms":                       {"0", long, atLeast(0)},
 		"segment.ms":                              {"604800000", long, atLeast(1)},
-		"unclean.leader.election.enable":          {"false", flag, oneOf("false")},
+		"unclean.leader.election.enable":          {"false", flag, oneOf("true", "false")},
 	}
 }
 

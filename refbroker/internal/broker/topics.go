@@ -18,6 +18,11 @@ import (
 // maxPartitions bounds what one request can make this node open.
 const maxPartitions = 10_000
 
+// defaultReplication is the replication factor of topics that leave it open,
+// where there are so many nodes. (Kafka's default.replication.factor is 1, that
+// of its internal topics 3: a cluster of several nodes is there to lose some.)
+const defaultReplication = 3
+
 // topics makes topics.
 type topics struct {
 	node     int32
@@ -59,15 +64,22 @@ func (t *topics) command(want env.NewTopic) (quorum.CreateTopic, error) {
 	if partitions <= 0 || partitions > maxPartitions {
 		return c, fmt.Errorf("topic %q: %d partitions (want 1 to %d): %w", want.Name, partitions, maxPartitions, kerr.InvalidPartitions)
 	}
-	if replication == -1 || replication == 0 && want.Internal {
-		replication = 1
-	}
 	img := t.quorum.Image()
-	var alive []int32
+	if replication == -1 || replication == 0 && want.Internal {
+		replication = int16(min(defaultReplication, len(t.quorum.Voters())))
+	}
+	var alive, fenced []int32
 	for _, id := range slices.Sorted(maps.Keys(img.Brokers)) {
 		if !img.Brokers[id].Fenced {
 			alive = append(alive, id)
+		} else {
+			fenced = append(fenced, id)
 		}
+	}
+	if want.Internal && len(alive) > 0 {
+		// A coordinator's topic is made when it is first needed, maybe while a
+		// node is down, and must not stay with fewer replicas for good.
+		alive = append(alive, fenced...)
 	}
 	if replication <= 0 || int(replication) > len(alive) {
 		return c, fmt.Errorf("topic %q: replication factor %d with %d brokers: %w", want.Name, replication, len(alive), kerr.InvalidReplicationFactor)
@@ -134,8 +146,7 @@ func newUUID() (id [16]byte) {
 
 // topicAPIs tell and change what topics are like.
 func topicAPIs(e *env.Env, t *topics, c *configs, r *replica.Manager) []wire.API {
-	return []wire.API{
-		createTopics(t), deleteTopics(e), createPartitions(t), describeTopicPartitions(e), deleteRecords(e),
-		describeConfigs(c), alterConfigs(c), incrementalAlterConfigs(c), describeLogDirs(r),
-	}
+	return append(inStep(e, deleteTopics(e), createPartitions(t), alterConfigs(c), incrementalAlterConfigs(c), electLeaders(e)),
+		createTopics(t), describeTopicPartitions(e), deleteRecords(e), describeConfigs(c), describeLogDirs(r),
+	)
 }

@@ -10,6 +10,7 @@ import (
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/gate"
 	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/peer"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
@@ -28,6 +29,8 @@ type Env struct {
 	TransactionVersion int16
 	// Topics makes topics as CreateTopics does.
 	Topics Topics
+	// Peers are the other nodes of the cluster.
+	Peers *peer.Peers
 }
 
 // Replicas finds the partitions of this node.

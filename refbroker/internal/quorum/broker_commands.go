@@ -3,13 +3,13 @@ package quorum
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // RegisterBroker says that a broker's process has started and serves. A new
-// incarnation begins a new leadership of what the broker led.
+// incarnation begins a new leadership of what the broker led. The result is its
+// *[Broker].
 type RegisterBroker struct {
 	ID          int32             `json:"id"`
 	Incarnation string            `json:"incarnation"`
@@ -28,56 +28,25 @@ func (c RegisterBroker) apply(img *Image) (*Image, any, error) {
 		return nil, nil, fmt.Errorf("broker id %d: %w", c.ID, kerr.InvalidRequest)
 	}
 	old := img.Brokers[c.ID]
-	next := img.withBroker(&Broker{ID: c.ID, Incarnation: c.Incarnation, Listeners: maps.Clone(c.Listeners)})
+	b := &Broker{ID: c.ID, Incarnation: c.Incarnation, Listeners: maps.Clone(c.Listeners), Epoch: int64(img.Index) + 1}
 	if old != nil && old.Incarnation == c.Incarnation {
-		return next, nil, nil
+		b.Epoch, b.Fenced = old.Epoch, old.Fenced
+		return img.withBroker(b), b, nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(img.Topics)) {
-		for i, p := range img.Topics[name].Partitions {
-			if !slices.Contains(p.Replicas, c.ID) {
-				continue
-			}
-			q, changed := p.afterRestart(c.ID, c.Clean, next.live)
-			if !changed {
-				continue
-			}
-			var err error
-			if next, _, err = next.editPartition(name, int32(i), func(e *Partition) error { *e = q; return nil }); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	return next, nil, nil
+	next := img.withBroker(b).editReplicas(c.ID, func(img *Image, t *Topic, p *Partition) bool {
+		return p.restarted(c.ID, c.Clean, img.electionOf(t))
+	})
+	return next, b, nil
 }
 
-// live reports whether a broker can lead.
-func (img *Image) live(id int32) bool {
-	b, ok := img.Brokers[id]
-	return ok && !b.Fenced
-}
+// Sync changes nothing: once it is applied here, all that was committed before
+// it is.
+type Sync struct{}
 
-// afterRestart is p once broker id has a new incarnation.
-func (p *Partition) afterRestart(id int32, clean bool, live func(int32) bool) (Partition, bool) {
-	q := *p
-	if !clean && len(p.ISR) > 1 && slices.Contains(p.ISR, id) {
-		q.ISR = slices.DeleteFunc(slices.Clone(p.ISR), func(r int32) bool { return r == id })
-	}
-	switch {
-	case p.Leader == id || p.Leader < 0:
-		q.Leader = -1
-		for _, r := range q.Replicas {
-			if slices.Contains(q.ISR, r) && live(r) {
-				q.Leader = r
-				break
-			}
-		}
-		if p.Leader == id || q.Leader >= 0 {
-			q.LeaderEpoch++
-			return q, true
-		}
-	}
-	return q, len(q.ISR) != len(p.ISR)
-}
+// Kind names the command.
+func (Sync) Kind() (string, int) { return "Sync", 1 }
+
+func (Sync) apply(img *Image) (*Image, any, error) { return img, nil, nil }
 
 // ProducerIDBlockSize is how many producer ids a broker gets at a time, as in
 // Kafka.

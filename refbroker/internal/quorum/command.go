@@ -107,7 +107,11 @@ func resultOf(c Command) reflect.Type {
 // kinds lists all commands, one family a file.
 func kinds() []kind {
 	return append([]kind{
-		kindOf(RegisterBroker{}),
+		kindOf(RegisterBroker{}).giving((*Broker)(nil)),
+		kindOf(Sync{}),
+		kindOf(FenceBroker{}),
+		kindOf(UnfenceBroker{}),
+		kindOf(ElectLeader{}).giving((*Partition)(nil)),
 		kindOf(AllocateProducerIDs{}).giving(ProducerIDBlock{}),
 		kindOf(CreateTopic{}).giving((*Topic)(nil)),
 		kindOf(DeleteTopic{}),

@@ -147,7 +147,8 @@ func (n *Node) exchange(ctx context.Context, address string, raw []byte) (forwar
 	var answer forwarded
 	c, err := n.cfg.Host.Dial(ctx, "tcp", address)
 	if err != nil {
-		return answer, err
+		// Nobody has taken the command: the leader is dead, or soon another.
+		return answer, fmt.Errorf("%w: %w", err, kerr.NotController)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()

@@ -34,7 +34,12 @@ type Broker struct {
 	// Listeners maps a listener's name to its advertised "host:port". The name
 	// "client" is always there; mirror links have listeners of their own.
 	Listeners map[string]string
-	Fenced    bool
+	// Epoch is new at each registration and rises in the cluster: what a
+	// broker was known to have counts for that run of it only (KIP-903).
+	Epoch int64
+	// Fenced brokers lead nothing and are in no ISR that has another member:
+	// the controller doesn't hear from them, or they are about to stop.
+	Fenced bool
 }
 
 // Topic is a topic and its partitions, which are numbered by their place.
@@ -58,7 +63,12 @@ type Partition struct {
 	Leader         int32 // -1: none
 	LeaderEpoch    int32
 	PartitionEpoch int32
-	Mirror         MirrorPartition
+	// Cuts are the truncations that mirroring made, by rising offset and leader
+	// epoch. A replica that has not followed one gives up what it holds from
+	// there on: source and destination elect the same leader epochs, so epochs
+	// alone would not tell it that its batches are not the leader's.
+	Cuts   []AlignRecord
+	Mirror MirrorPartition
 }
 
 // MirrorState is a state of a mirror partition, numbered as on the wire.

@@ -288,6 +288,7 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 		if c.Anew || c.Target == 0 {
 			m.History = nil // nothing of it is left
 		}
+		p.cutTo(*m.Cutting)
 		if c.Anew {
 			m.Begun = img.Index + 1
 		}
@@ -297,6 +298,14 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 		return nil
 	})
 	return next, p, err
+}
+
+// cutTo adds a truncation to those that replicas have to follow. Earlier ones
+// at or above it are part of it.
+func (p *Partition) cutTo(c AlignRecord) {
+	p.Cuts = append(slices.DeleteFunc(slices.Clone(p.Cuts), func(old AlignRecord) bool {
+		return c.Anew || old.At >= c.At && !old.Anew
+	}), c)
 }
 
 // union is a with what b has more, sorted.
@@ -377,6 +386,7 @@ func (c CutForStop) apply(img *Image) (*Image, any, error) {
 		}
 		p.LeaderEpoch = max(p.LeaderEpoch, c.LogEpoch) + 1
 		m.Current = &StopRecord{L: c.L, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID}
+		p.cutTo(AlignRecord{At: c.L, Epoch: p.LeaderEpoch})
 		// What a stop at or above L wrote is cut away with the log.
 		m.Stops = slices.DeleteFunc(slices.Clone(m.Stops), func(s psm.Stop) bool { return s.L >= c.L })
 		m.Stops = append(m.Stops, psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID})

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +32,9 @@ type Config struct {
 	// Voters maps the ids of all voters to their addresses. Empty: this node
 	// is the only one.
 	Voters map[int32]string
+	// SessionTimeout is how long a broker may be silent before it is fenced; 0
+	// is [DefaultSessionTimeout].
+	SessionTimeout time.Duration
 }
 
 // Node is a member of the metadata quorum.
@@ -48,6 +53,10 @@ type Node struct {
 	// shown is the image that everybody sees: see Install.
 	shown    atomic.Pointer[version]
 	installs chan installation
+	hearts   hearts
+	// controller ends the controller, whose goroutine is in work.
+	controller context.CancelFunc
+	work       sync.WaitGroup
 }
 
 // Open starts the member. It does not wait for a leader; see [Node.WaitReady].
@@ -59,7 +68,10 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, stores: stores, fsm: newMachine(cfg.ClusterID, cfg.Log)}
+	if cfg.SessionTimeout <= 0 {
+		cfg.SessionTimeout = DefaultSessionTimeout
+	}
+	n := &Node{cfg: cfg, stores: stores, fsm: newMachine(cfg.ClusterID, cfg.Log), hearts: hearts{by: map[int32]heard{}}, controller: func() {}}
 	n.started, n.closing, n.followed = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	n.installs = make(chan installation)
 	n.shown.Store(&version{img: n.fsm.current.Load().img, next: make(chan struct{})})
@@ -75,7 +87,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for the metadata quorum: %w", err)
 	}
-	n.stream = newStream(listener, n.cfg.Host.Dial, n.serveForwarded)
+	n.stream = newStream(listener, n.cfg.Host.Dial, map[byte]func(context.Context, net.Conn){
+		forwardMark: n.serveForwarded, heartbeatMark: n.serveHeartbeats,
+	})
 	snapshots, err := newSnapshotStore(n.cfg.Host.FS, filepath.Join(n.cfg.Dir, "snapshots"))
 	if err != nil {
 		return errors.Join(err, n.stream.Close())
@@ -102,6 +116,11 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	close(n.started)
 	go n.follow()
+	if len(voters) > 1 {
+		var life context.Context
+		life, n.controller = context.WithCancel(context.Background())
+		n.work.Go(func() { n.control(life) })
+	}
 	return nil
 }
 
@@ -114,6 +133,9 @@ func raftConfig(id int32, voters int, logger hclog.Logger) *raft.Config {
 	conf.NoLegacyTelemetry = true
 	conf.HeartbeatTimeout, conf.ElectionTimeout = 500*time.Millisecond, 500*time.Millisecond
 	conf.LeaderLeaseTimeout = 250 * time.Millisecond
+	// How late the others hear that a record is committed, and so how long a
+	// command that another node forwards takes to be in force there.
+	conf.CommitTimeout = 20 * time.Millisecond
 	if voters == 1 {
 		conf.HeartbeatTimeout, conf.ElectionTimeout = 50*time.Millisecond, 50*time.Millisecond
 		conf.LeaderLeaseTimeout = 50 * time.Millisecond
@@ -156,6 +178,29 @@ func (n *Node) WaitReady(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// Voters lists the ids of the quorum's members.
+func (n *Node) Voters() []int32 { return sortedIDs(n.voters) }
+
+// CatchUp waits until this node's image holds all that was committed before the
+// call, by whichever node: what a client did over one node, it may go on with
+// over another.
+func (n *Node) CatchUp(ctx context.Context) error {
+	if len(n.voters) < 2 {
+		return nil // what is committed was applied here
+	}
+	_, err := n.Apply(ctx, Sync{})
+	return err
+}
+
+// HandOver gives the quorum's leadership to another member, if this node has
+// it and there is one.
+func (n *Node) HandOver(ctx context.Context) error {
+	if len(n.voters) < 2 || n.Leader() != n.cfg.NodeID {
+		return nil
+	}
+	return waitFuture(ctx, n.raft.LeadershipTransfer())
 }
 
 // Leader is the id of the quorum's leader as this node knows it, -1 for none.
@@ -274,6 +319,8 @@ func waitFuture(ctx context.Context, f raft.Future) error {
 
 // Close leaves the quorum and waits until nothing of it runs any more.
 func (n *Node) Close() error {
+	n.controller()
+	n.work.Wait()
 	close(n.closing)
 	<-n.followed
 	err := n.raft.Shutdown().Error()

@@ -33,14 +33,14 @@ func sortedIDs[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.
 
 // stream is raft's way to the network: the host's listener and dialer. It
 // knows every connection, so that Close ends them all: raft's transport
-// forgets some. Connections that bring forwarded commands are told from raft's
+// forgets some. Connections that bring commands or heartbeats are told from raft's
 // by their first byte.
 type stream struct {
 	listener net.Listener
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
-	// forwarded serves a connection that brings a command.
-	forwarded func(ctx context.Context, c net.Conn)
-	accepted  chan net.Conn
+	// ours serve the connections that are not raft's, by their first byte.
+	ours     map[byte]func(ctx context.Context, c net.Conn)
+	accepted chan net.Conn
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -51,10 +51,10 @@ type stream struct {
 	closed bool
 }
 
-func newStream(l net.Listener, dial func(context.Context, string, string) (net.Conn, error), forwarded func(context.Context, net.Conn)) *stream {
+func newStream(l net.Listener, dial func(context.Context, string, string) (net.Conn, error), ours map[byte]func(context.Context, net.Conn)) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{
-		listener: l, dial: dial, forwarded: forwarded, accepted: make(chan net.Conn), ctx: ctx, cancel: cancel,
+		listener: l, dial: dial, ours: ours, accepted: make(chan net.Conn), ctx: ctx, cancel: cancel,
 		conns: map[*trackedConn]struct{}{},
 	}
 	s.work.Go(s.accept)
@@ -107,8 +107,8 @@ func (s *stream) sort(c net.Conn) {
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
-	if first[0] == forwardMark {
-		s.forwarded(s.ctx, c)
+	if serve, ok := s.ours[first[0]]; ok {
+		serve(s.ctx, c)
 		_ = c.Close()
 		return
 	}

@@ -96,6 +96,15 @@ func (c AlterTopicConfigs) apply(img *Image) (*Image, any, error) {
 	}
 	nt := *t
 	nt.Configs = next
+	// Unclean elections may be allowed from here on.
+	nt.Partitions = slices.Clone(t.Partitions)
+	for i, p := range t.Partitions {
+		q := *p
+		if q.back(img.electionOf(&nt)) {
+			q.PartitionEpoch++
+			nt.Partitions[i] = &q
+		}
+	}
 	return img.withTopic(&nt), nil, nil
 }
 

@@ -132,6 +132,9 @@ type AlterPartition struct {
 	PartitionEpoch int32   `json:"partitionEpoch"`
 	Leader         int32   `json:"leader"`
 	ISR            []int32 `json:"isr"`
+	// BrokerEpochs of ISR members, where the leader knows them: one that has
+	// started anew since may have lost what it was known to have (KIP-903).
+	BrokerEpochs map[int32]int64 `json:"brokerEpochs,omitempty"`
 }
 
 // Kind names the command.
@@ -151,6 +154,9 @@ func (c AlterPartition) apply(img *Image) (*Image, any, error) {
 			}
 			if !img.live(r) {
 				return fmt.Errorf("isr %v: broker %d is fenced: %w", c.ISR, r, kerr.IneligibleReplica)
+			}
+			if epoch, ok := c.BrokerEpochs[r]; ok && epoch != img.Brokers[r].Epoch {
+				return fmt.Errorf("isr %v: broker %d of epoch %d, now %d: %w", c.ISR, r, epoch, img.Brokers[r].Epoch, kerr.IneligibleReplica)
 			}
 		}
 		if len(c.ISR) == 0 || c.Leader >= 0 && !slices.Contains(c.ISR, c.Leader) {

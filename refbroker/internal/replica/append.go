@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -84,67 +85,61 @@ func (p *Partition) mayAppend(o AppendOptions) (role, error) {
 // leader epoch, up to and with last.
 func (p *Partition) waitReplicated(ctx context.Context, last int64, epoch int32) error {
 	return p.waitFor(ctx, func() (bool, error) {
-		if p.log.Marks().HighWatermark > last {
-			r, err := p.leading(-1)
-			if err == nil && len(r.isr) < r.minISR {
-				return false, fmt.Errorf("%s: %d in-sync replicas, %d wanted: %w", p.Name(), len(r.isr), r.minISR, kerr.NotEnoughReplicasAfterAppend)
-			}
-			return true, nil
-		}
+		// The mark before the role: it is of this epoch then. One that a later
+		// leader raised says nothing of what lay there before.
+		high := p.log.Marks().HighWatermark
 		r, err := p.leading(-1)
-		if err == nil && r.epoch != epoch {
-			// The log may have been cut under the append.
-			err = fmt.Errorf("%s: leader epoch moved from %d to %d: %w", p.Name(), epoch, r.epoch, kerr.NotLeaderForPartition)
+		switch {
+		case err != nil:
+			return false, err
+		case r.epoch != epoch:
+			return false, fmt.Errorf("%s: leader epoch moved from %d to %d: %w", p.Name(), epoch, r.epoch, kerr.NotLeaderForPartition)
+		case high <= last:
+			return false, nil
+		case len(r.isr) < r.minISR:
+			return false, fmt.Errorf("%s: %d in-sync replicas, %d wanted: %w", p.Name(), len(r.isr), r.minISR, kerr.NotEnoughReplicasAfterAppend)
 		}
-		return false, err
+		return true, nil
 	})
 }
 
 // raiseHighWatermark moves the high watermark of a leader to what every
-// in-sync replica is known to hold. It says whether it moved.
+// in-sync replica is known to hold. It says whether it moved. order is held.
 func (p *Partition) raiseHighWatermark() bool {
 	marks := p.log.Marks()
 	p.mu.Lock()
-	r := p.role
-	hw := marks.LogEnd
-	for _, id := range r.isr {
-		if id == p.node {
-			continue
-		}
-		end, known := p.fetched[id]
-		if !known {
-			hw = -1
-			break
-		}
-		hw = min(hw, end)
+	high := int64(-1)
+	if p.role.leader == p.node && !p.closed {
+		high = p.progress.highWatermark(p.insyncLocked(), marks.LogEnd, time.Now(), p.lag, p.eligible)
 	}
-	lead := r.leader == p.node && !p.closed
 	p.mu.Unlock()
-	if !lead || hw <= marks.HighWatermark {
+	if high <= marks.HighWatermark {
 		return false
 	}
-	p.log.SetHighWatermark(hw)
+	p.log.SetHighWatermark(high)
 	return true
 }
 
 // followed notes how far a follower has fetched in this leader epoch.
-func (p *Partition) followed(replica int32, end int64, epoch int32) error {
+func (p *Partition) followed(o ReadOptions, epoch int32, end int64) error {
 	p.mu.Lock()
 	r := p.role
-	known := slices.Contains(r.replicas, replica)
+	known := slices.Contains(r.replicas, o.ReplicaID)
 	if known && r.epoch == epoch {
-		p.fetched[replica] = end
+		p.progress.fetch(o.ReplicaID, o.ReplicaEpoch, o.Offset, end, time.Now())
 	}
 	p.mu.Unlock()
 	if !known {
-		return fmt.Errorf("%s: node %d is no replica: %w", p.Name(), replica, kerr.NotLeaderForPartition)
+		return fmt.Errorf("%s: node %d is no replica: %w", p.Name(), o.ReplicaID, kerr.NotLeaderForPartition)
 	}
-	// Under order: the log must not be cut between the fetch and the mark.
-	p.order.Lock()
-	moved := p.raiseHighWatermark()
-	p.order.Unlock()
-	if moved {
-		p.notify()
+	p.raise()
+	if !slices.Contains(r.isr, o.ReplicaID) {
+		p.mu.Lock()
+		joins := p.progress.joins(o.ReplicaID, p.log.Marks().HighWatermark, p.eligible)
+		p.mu.Unlock()
+		if joins {
+			p.joined()
+		}
 	}
 	return nil
 }

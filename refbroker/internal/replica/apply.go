@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spf13/afero"
 
@@ -57,6 +58,13 @@ func (m *Manager) Apply(img *quorum.Image) error {
 			errs = errors.Join(errs, m.remove(k, p))
 		}
 	}
+	live := map[int32]int64{}
+	for id, b := range img.Brokers {
+		if !b.Fenced {
+			live[id] = b.Epoch
+		}
+	}
+	m.live.Store(&live)
 	var changes []*change
 	for _, t := range img.Topics {
 		for i, p := range t.Partitions {
@@ -162,6 +170,7 @@ func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 		r.readOnly = true
 		r.owed = q.Mirror.State == quorum.Stopping && !q.Mirror.Aligned
 	}
+	r.cuts = q.Cuts
 	if c := q.Mirror.Cutting; c != nil {
 		r.cut = &cutRecord{at: c.At, epoch: c.Epoch, anew: c.Anew}
 	}
@@ -181,6 +190,10 @@ func (p *Partition) assume(r role, stops []psm.Stop) error {
 	if err := p.log.SetStops(stops); err != nil {
 		return fmt.Errorf("note stops: %w", err)
 	}
+	// Before anything of the new leader epoch can come in.
+	if err := p.applyCuts(r); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	old := p.role
 	p.mu.Unlock()
@@ -193,9 +206,20 @@ func (p *Partition) assume(r role, stops []psm.Stop) error {
 	if r.leader != p.node || !r.readOnly {
 		p.session = 0
 	}
+	end := p.log.Marks().LogEnd
 	p.mu.Lock()
-	if r.epoch != old.epoch {
-		clear(p.fetched)
+	if r.epoch != old.epoch || r.leader != old.leader {
+		p.progress = begin(p.node, r.isr, end, time.Now())
+		p.pending = nil
+	}
+	if q := p.pending; q != nil && r.partitionEpoch > q.partitionEpoch {
+		p.pending = nil
+	}
+	for _, id := range r.isr { // who joined has the lag time from here on
+		if f, ok := p.progress.by[id]; !ok && id != p.node {
+			f.end, f.epoch, f.caughtUp = -1, -1, time.Now()
+			p.progress.by[id] = f
+		}
 	}
 	p.role = r
 	p.mu.Unlock()
@@ -235,7 +259,7 @@ func (m *Manager) open(t *quorum.Topic, index int32, q *quorum.Partition, conf t
 		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal, log: log,
 		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered, save: m.saveMarks,
 		forgotten: m.cfg.Defects.Has(defect.ReadOnlyAfterRestart) && t.Mirror != "" && q.Mirror.State == quorum.Stopped,
-		order:     lock.New(), role: role{leader: -1, epoch: -1}, fetched: map[int32]int64{},
+		order:     lock.New(), role: role{leader: -1, epoch: -1}, lag: m.cfg.Lag, eligible: m.eligible, joined: m.joined,
 	}, nil
 }
 

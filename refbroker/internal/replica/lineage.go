@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -116,9 +117,12 @@ func (p *Partition) cutAnew(start int64, epoch int32, below []Barrier) error {
 		return fmt.Errorf("%s: begin anew at %d: %w", p.Name(), start, storageError(err))
 	}
 	p.mu.Lock()
-	clear(p.fetched)
+	p.progress.cut(start, time.Now())
 	p.mu.Unlock()
 	p.raiseHighWatermark()
+	if err := p.log.SetCutEpoch(epoch); err != nil {
+		return fmt.Errorf("%s: note the cut to %d: %w", p.Name(), start, storageError(err))
+	}
 	// The checkpoints have the old log's start and more of it than is there.
 	if err := p.save(); err != nil {
 		return fmt.Errorf("%s: begin anew at %d: %w", p.Name(), start, storageError(err))

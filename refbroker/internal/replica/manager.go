@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/afero"
@@ -42,10 +43,17 @@ type Config struct {
 	// CheckpointEvery is how often recovery points and high watermarks are
 	// written down; 0 is a minute, as in Kafka.
 	CheckpointEvery time.Duration
+	// Lag is replica.lag.time.max.ms: how long a follower may lack something
+	// before it leaves the ISR; 0 is [DefaultLag].
+	Lag time.Duration
 	// RetentionEvery is how often retention is applied; 0 is five minutes, as
 	// in Kafka.
 	RetentionEvery time.Duration
 }
+
+// DefaultLag is the default of [Config.Lag]: Kafka's before 2.5 (KIP-537),
+// since tests wait for it.
+const DefaultLag = 10 * time.Second
 
 // Manager holds the partitions of one node.
 type Manager struct {
@@ -71,6 +79,11 @@ type Manager struct {
 	// have.
 	saving lock.Mutex
 	saved  marks
+
+	// live are the epochs of the brokers that are not fenced.
+	live atomic.Pointer[map[int32]int64]
+	// joining holds one token while a replica may join an ISR.
+	joining chan struct{}
 
 	mu    sync.RWMutex
 	parts map[key]*Partition
@@ -99,8 +112,12 @@ func NewManager(cfg Config) (*Manager, error) {
 	if cfg.CheckpointEvery <= 0 {
 		cfg.CheckpointEvery = time.Minute
 	}
+	if cfg.Lag <= 0 {
+		cfg.Lag = DefaultLag
+	}
 	m := &Manager{
-		cfg: cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
+		joining: make(chan struct{}, 1),
+		cfg:     cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
 		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{},
 	}
 	inflate := sync.OnceValue(func() kgo.Decompressor { return kgo.DefaultDecompressor() })
@@ -220,6 +237,27 @@ func (m *Manager) All() []*Partition {
 		return int(a.index - b.index)
 	})
 	return out
+}
+
+// Joining is told when a replica may join the ISR of a partition that this node
+// leads.
+func (m *Manager) Joining() <-chan struct{} { return m.joining }
+
+func (m *Manager) joined() {
+	select {
+	case m.joining <- struct{}{}:
+	default:
+	}
+}
+
+// eligible says whether the run of a broker that fetched is one that lives.
+func (m *Manager) eligible(id int32, epoch int64) bool {
+	live := m.live.Load()
+	if live == nil {
+		return false
+	}
+	now, ok := (*live)[id]
+	return ok && (epoch < 0 || epoch == now)
 }
 
 // Close ends all partitions. A clean close leaves every log on disk and marks

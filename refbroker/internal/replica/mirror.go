@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -182,10 +183,17 @@ func (p *Partition) cut(offset int64, epoch int32) error {
 		if _, err := p.log.TruncateTo(offset); err != nil {
 			return fmt.Errorf("%s: cut to %d: %w", p.Name(), offset, storageError(err))
 		}
+		end := p.log.Marks().LogEnd
 		p.mu.Lock()
-		clear(p.fetched)
+		p.progress.cut(end, time.Now())
 		p.mu.Unlock()
 		p.raiseHighWatermark()
+	}
+	// Followers find the cut in the quorum's list; so would this log, later.
+	if p.log.CutEpoch() < epoch {
+		if err := p.log.SetCutEpoch(epoch); err != nil {
+			return fmt.Errorf("%s: note the cut to %d: %w", p.Name(), offset, storageError(err))
+		}
 	}
 	// Also when an earlier try cut the log and came no further.
 	if err := p.lowered(p); err != nil {

@@ -13,6 +13,7 @@ import (
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/lock"
+	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/storage"
 )
 
@@ -33,6 +34,11 @@ type Partition struct {
 	lowered func(*Partition) error
 	// save writes the node's checkpoints down.
 	save func() error
+	// lag is replica.lag.time.max.ms; eligible says who may be in an ISR; joined
+	// tells that somebody may.
+	lag      time.Duration
+	eligible eligible
+	joined   func()
 
 	// order is held over each append, truncation and change of role, so that
 	// what an append was checked against still holds when it is written.
@@ -47,11 +53,13 @@ type Partition struct {
 	failing bool
 
 	// mu guards what follows. It is never held over anything that waits.
-	mu      sync.Mutex
-	role    role
-	fetched map[int32]int64 // followers' log ends, as fetched in this leader epoch
-	changed chan struct{}
-	closed  bool
+	mu   sync.Mutex
+	role role
+	// progress is that of the followers, while this replica leads.
+	progress progress
+	pending  *proposal
+	changed  chan struct{}
+	closed   bool
 }
 
 // role is what the quorum says of a partition.
@@ -69,6 +77,8 @@ type role struct {
 	// cut is a truncation, of a stop or an alignment, that this leader's log has
 	// yet to follow, or has followed: see uncut.
 	cut *cutRecord
+	// cuts are all truncations of mirroring that the log has to have followed.
+	cuts []quorum.AlignRecord
 	// retention is the topic's, nil for none.
 	retention *storage.Retention
 }
@@ -165,10 +175,11 @@ func (p *Partition) notify() {
 // Offsets returns the marks of the log.
 func (p *Partition) Offsets() Offsets {
 	m := p.log.Marks()
-	_, epoch := p.Leader()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return Offsets{
 		LogStart: m.LogStart, LastStable: m.LastStable, HighWatermark: m.HighWatermark, LogEnd: m.LogEnd,
-		LeaderEpoch: epoch, LogEpoch: m.Epoch,
+		LeaderEpoch: p.role.epoch, LogEpoch: m.Epoch, LeaderSince: p.progress.since,
 	}
 }
 

@@ -26,7 +26,7 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 	if o.ReplicaID >= 0 {
 		m := p.log.Marks()
 		if o.Offset >= m.LogStart && o.Offset <= m.LogEnd {
-			if err := p.followed(o.ReplicaID, o.Offset, r.epoch); err != nil {
+			if err := p.followed(o, r.epoch, m.LogEnd); err != nil {
 				return ReadResult{}, err
 			}
 		}

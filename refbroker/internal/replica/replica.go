@@ -65,6 +65,8 @@ type ReadOptions struct {
 	ReadCommitted bool
 	// ReplicaID is the follower that fetches, or -1 for a consumer.
 	ReplicaID int32
+	// ReplicaEpoch is the follower's broker epoch (KIP-903); -1 for unknown.
+	ReplicaEpoch int64
 	// CurrentLeaderEpoch and LastFetchedEpoch as in Fetch; -1 for none.
 	CurrentLeaderEpoch, LastFetchedEpoch int32
 }
@@ -111,6 +113,9 @@ type Offsets struct {
 	LeaderEpoch                                 int32
 	// LogEpoch is the latest leader epoch in the log, -1 in an empty one.
 	LogEpoch int32
+	// LeaderSince is the log's end when this leader's epoch began. As long as
+	// its high watermark is below that, it may be lower than the last leader's.
+	LeaderSince int64
 }
 
 // API lists what the rest of the broker may ask of a Partition. Errors that

@@ -34,6 +34,7 @@ func (b Barrier) sameBatch(o Barrier) bool {
 // the source has told of before their batches came.
 type stopsFile struct {
 	Version  int        `json:"version"`
+	CutEpoch int32      `json:"cutEpoch,omitempty"`
 	Stops    []stopJSON `json:"stops"`
 	Barriers []Barrier  `json:"barriers"`
 	Expected []Barrier  `json:"expected,omitempty"`
@@ -51,6 +52,9 @@ type barrierLists struct {
 	stops    []psm.Stop
 	barriers []Barrier
 	expected []Barrier
+	// cutEpoch is the leader epoch of the last cut of mirroring that the log has
+	// followed, 0 for none.
+	cutEpoch int32
 }
 
 func loadStops(fsys afero.Fs, dir string) (barrierLists, error) {
@@ -70,12 +74,12 @@ func loadStops(fsys afero.Fs, dir string) (barrierLists, error) {
 	for _, s := range f.Stops {
 		l.stops = append(l.stops, psm.Stop{L: s.L, BarrierOffset: s.BarrierOffset, Epoch: s.Epoch, SourceClusterID: s.SourceClusterID})
 	}
-	l.barriers, l.expected = f.Barriers, f.Expected
+	l.barriers, l.expected, l.cutEpoch = f.Barriers, f.Expected, f.CutEpoch
 	return l, nil
 }
 
 func saveStops(fsys afero.Fs, dir string, l barrierLists) error {
-	f := stopsFile{Version: 1, Stops: []stopJSON{}, Barriers: l.barriers, Expected: l.expected}
+	f := stopsFile{Version: 1, Stops: []stopJSON{}, Barriers: l.barriers, Expected: l.expected, CutEpoch: l.cutEpoch}
 	if f.Barriers == nil {
 		f.Barriers = []Barrier{}
 	}
@@ -171,6 +175,27 @@ func (l *Log) SetStops(stops []psm.Stop) error {
 		return l.reload()
 	}
 	return nil
+}
+
+// CutEpoch is the leader epoch of the last cut of mirroring that the log has
+// followed, 0 for none.
+func (l *Log) CutEpoch() int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cutEpoch
+}
+
+// SetCutEpoch notes that the log has followed a cut, synced before it returns:
+// to be called before anything is appended after the cut.
+func (l *Log) SetCutEpoch(epoch int32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	lists := l.barrierLists
+	lists.cutEpoch = epoch
+	return l.saveLists(lists)
 }
 
 // useStops gives the producer state the stops that the log has followed. One

@@ -112,7 +112,7 @@ func (l *Log) TruncateFully(start int64, below ...Barrier) error {
 	} else {
 		err = old.closeFiles()
 	}
-	lists := barrierLists{stops: l.stops, barriers: slices.Clone(below)}
+	lists := barrierLists{stops: l.stops, barriers: slices.Clone(below), cutEpoch: l.cutEpoch}
 	return errors.Join(err, l.saveLists(lists), l.snapshots.DeleteAll(), l.reload())
 }
 

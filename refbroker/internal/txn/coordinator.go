@@ -36,6 +36,9 @@ type Cluster interface {
 	Open(shard int32) (Log, error)
 	// Partition tells what a transaction must know of a partition.
 	Partition(p Partition) PartitionState
+	// Elsewhere has the node that leads a partition of [TopicName] verify or
+	// add, if that is another one; ok is false when it is this.
+	Elsewhere(ctx context.Context, shard int32, r AddRequest) (errs []error, ok bool)
 	// AllocateProducerIDs returns a new block of producer ids, unique in the
 	// cluster for ever (SC-8): first, first+1, … first+n-1.
 	AllocateProducerIDs(ctx context.Context) (first int64, n int, err error)

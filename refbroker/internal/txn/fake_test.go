@@ -133,6 +133,8 @@ func (w *world) Changed() <-chan struct{} {
 	return w.changed
 }
 
+func (w *world) Elsewhere(context.Context, int32, AddRequest) ([]error, bool) { return nil, false }
+
 func (w *world) Open(i int32) (Log, error) { return w.logs[i], nil }
 
 func (w *world) Partition(p Partition) PartitionState {

@@ -73,6 +73,10 @@ func (c *Coordinator) judge(p Partition, err error) verdict {
 	switch state := c.cfg.Cluster.Partition(p); {
 	case !state.Exists:
 		return settled
+	case errors.Is(err, replica.ErrReadOnly) && !state.ReadOnly:
+		// The leader knows what this node is still to hear: whether there is an
+		// alignment shows then.
+		return repeat
 	case errors.Is(err, replica.ErrReadOnly) && state.Aligned:
 		// The alignment cut the transaction's records away.
 		return settled

@@ -30,10 +30,11 @@ func EnsureTopic(ctx context.Context, e *env.Env) error {
 	if e.Quorum.Image().Topics[TopicName] != nil {
 		return nil
 	}
-	_, err := e.Topics.CreateTopic(ctx, env.NewTopic{
-		Name: TopicName, Partitions: DefaultShards, Internal: true,
-		Configs: map[string]string{"cleanup.policy": "compact"},
-	})
+	configs := map[string]string{"cleanup.policy": "compact"}
+	if len(e.Quorum.Voters()) > 2 {
+		configs["min.insync.replicas"] = "2" // transaction.state.log.min.isr
+	}
+	_, err := e.Topics.CreateTopic(ctx, env.NewTopic{Name: TopicName, Partitions: DefaultShards, Internal: true, Configs: configs})
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("create %s: %w", TopicName, err)
 	}
@@ -89,11 +90,6 @@ func (n node) AllocateProducerIDs(ctx context.Context) (first int64, size int, e
 // markerTimeout bounds the wait for one marker's replication, after which it
 // is sent again.
 const markerTimeout = 5 * time.Second
-
-// SendMarker appends the marker to the partitions, which all are this node's.
-func (n node) SendMarker(ctx context.Context, m Marker, partitions []Partition) []error {
-	return AppendMarkers(ctx, n.Env, m, partitions)
-}
 
 // AppendMarkers appends a marker to partitions that this node leads, and waits
 // until all in-sync replicas have it. It returns one error for each partition:

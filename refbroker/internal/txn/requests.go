@@ -237,6 +237,14 @@ func (c *Coordinator) VerifyOrAdd(
 		}
 	}
 	refused := append([]error(nil), errs...)
+	if far, ok := c.elsewhere(ctx, r); ok {
+		for i, err := range far {
+			if errs[i] == nil {
+				errs[i] = produceError(err, add)
+			}
+		}
+		return errs
+	}
 	deadline := time.NewTimer(c.cfg.AddWait)
 	defer deadline.Stop()
 	for {
