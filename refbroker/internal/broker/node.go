@@ -10,6 +10,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/spf13/afero"
 
@@ -53,8 +54,11 @@ type Config struct {
 	TransactionVersion int16
 	// TopicDefaults are topic configs for topics that don't set them.
 	TopicDefaults map[string]string
-	Gate          gate.Gate
-	Defects       defect.Set
+	// CompactEvery is how often logs are looked at that may be compacted; 0 is
+	// Kafka's default.
+	CompactEvery time.Duration
+	Gate         gate.Gate
+	Defects      defect.Set
 }
 
 // Node is a broker that runs.
@@ -155,6 +159,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	}
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
+		CompactEvery: cfg.CompactEvery,
 	})
 	if err != nil {
 		return err

@@ -45,6 +45,9 @@ type Config struct {
 	// RetentionEvery is how often retention is applied; 0 is five minutes, as
 	// in Kafka.
 	RetentionEvery time.Duration
+	// CompactEvery is how often logs are looked at that may be compacted; 0 is
+	// fifteen seconds, as in Kafka.
+	CompactEvery time.Duration
 }
 
 // Manager holds the partitions of one node.
@@ -53,6 +56,7 @@ type Manager struct {
 	dir     string
 	fs      afero.Fs
 	inflate storage.Decompress
+	deflate storage.Compress
 	// before: what the last run of the node left.
 	before marks
 	clean  bool
@@ -103,6 +107,7 @@ func NewManager(cfg Config) (*Manager, error) {
 		cfg: cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
 		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{},
 	}
+	m.deflate = deflate()
 	inflate := sync.OnceValue(func() kgo.Decompressor { return kgo.DefaultDecompressor() })
 	m.inflate = func(src []byte, codec int8) ([]byte, error) {
 		return inflate().Decompress(src, kgo.CompressionCodecType(codec))
@@ -117,6 +122,7 @@ func NewManager(cfg Config) (*Manager, error) {
 	m.stop = stop
 	m.loops.Go(func() { m.checkpoints(ctx) })
 	m.loops.Go(func() { m.retain(ctx) })
+	m.loops.Go(func() { m.compactions(ctx) })
 	return m, nil
 }
 
