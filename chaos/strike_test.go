@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,16 @@ import (
 	"watershed.example/fixtures"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	fixtures.MaybeBroker()
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := fixtures.Finish(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}))
+}
 
 // source answers a fetch with what was written since the last one, or with
 // little after a while, as a broker does.

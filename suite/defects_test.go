@@ -24,7 +24,7 @@ func TestDefects(t *testing.T) {
 		controls[d.Scenario.Name] = d.Scenario
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			res, err := play(t, run.ctx, d.Scenario, []string{d.Name}, t.Name())
+			res, err := play(t, run.ctx, d.Scenario, d.Names(), t.Name())
 			if err != nil {
 				t.Fatalf("could not run: %v\nevidence: %s", err, res.Folder)
 			}

@@ -157,6 +157,7 @@ Mirror a topic from another cluster, and fail it over:
 	root.AddCommand(
 		serveCommand(h),
 		topicsCommand(h),
+		groupsCommand(h),
 		mirrorsCommand(h.Dial),
 		hooksCommand(),
 		dumpLogCommand(h.FS),

@@ -1,5 +1,7 @@
 package check
 
+import "watershed.example/suite/history"
+
 // al1 holds that alignment finds where two logs part also when both elected the
 // same leader epochs on their own: below the next stop's L the old primary's log
 // is the new one's, whatever the epochs say. Logs that a cleaner went over are
@@ -26,15 +28,15 @@ func (t *trial) al1(r *ruling) {
 		}
 	}
 	r.need(len(failbacks) > 0, "no failback: no old primary was aligned")
-	r.need(collisions > 0, "no old primary was seen to hold, above the place where the logs part, records of a leader epoch that the new one uses too")
+	r.need(collisions > 0, "no old primary was seen to hold, above the place where the logs part, records of a leader epoch that the new one uses too, at the same offsets")
 	r.saw("%d partitions had parted within the same leader epoch, and are one line", collisions)
 }
 
-// sameEpoch says whether the old primary, before it began to mirror, held batches
-// above the parting at offset cut under a leader epoch under which the new
-// primary's log holds others there.
+// sameEpoch says whether the old primary, before it began to mirror, held a batch
+// above the parting at offset cut under the very leader epoch under which the new
+// primary's log holds another one at that offset: epochs alone would let it stay.
 func (t *trial) sameEpoch(f failback, p *part, cut int64) bool {
-	used := map[int32]bool{}
+	var used []history.EpochRange
 	for i := range t.ev.Events {
 		e := &t.ev.Events[i]
 		if e.Epochs == nil || e.Epochs.Cluster != p.Destination || e.Epochs.Topic != p.topic || e.Epochs.Partition != p.index ||
@@ -42,12 +44,16 @@ func (t *trial) sameEpoch(f failback, p *part, cut int64) bool {
 			continue
 		}
 		for _, held := range e.Epochs.Ranges {
-			used[held.Epoch] = used[held.Epoch] || held.Last >= cut
+			if held.Last >= cut {
+				used = append(used, history.EpochRange{Epoch: held.Epoch, First: max(held.First, cut), Last: held.Last})
+			}
 		}
 	}
 	for i := range p.source.entries {
-		if e := &p.source.entries[i]; e.BaseOffset >= cut && used[e.LeaderEpoch] {
-			return true
+		for _, held := range used {
+			if e := &p.source.entries[i]; e.LeaderEpoch == held.Epoch && e.BaseOffset <= held.Last && e.LastOffset() >= held.First {
+				return true
+			}
 		}
 	}
 	return false

@@ -179,7 +179,7 @@ func (t *trial) ch3(r *ruling) {
 				held++
 			}
 			for _, s := range q.dests {
-				h.realigned(r, p, s)
+				h.realigned(r, p, q, s)
 			}
 		}
 	}
@@ -202,14 +202,17 @@ func (t *trial) heldAbove(down *judge, q, p *part) bool {
 
 // realigned holds that a replica of the downstream has nothing above L but what
 // its upstream holds there.
-func (h hop) realigned(r *ruling, p *part, s *side) {
+func (h hop) realigned(r *ruling, p, q *part, s *side) {
+	if q.source == nil {
+		return
+	}
 	for i := range s.entries {
 		e := &s.entries[i]
 		if e.BaseOffset < p.lead.cut || len(e.records) == 0 || !e.records[0].tagged {
 			continue
 		}
 		tag := e.records[0].tag
-		if e.origin != fromSource && tag.Cluster != s.Cluster && len(p.lead.byTag[tagKey(tag)]) == 0 {
+		if e.origin != fromSource && tag.Cluster != s.Cluster && len(q.source.byTag[tagKey(tag)]) == 0 {
 			r.findings = append(r.findings, h.down.at(s, UncutSuffix, i,
 				fmt.Sprintf("nothing that cluster %s cut at %d", p.Destination, p.lead.cut), e.describe()))
 		}

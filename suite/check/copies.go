@@ -53,6 +53,8 @@ type copies struct {
 	lenient bool
 	before  map[history.Tag]bool // see [judge.writtenBefore]
 	older   []*wirelog.Batch     // the destination's barriers of earlier stops
+	// upstream are the logs of clusters further up, at the ends of earlier episodes.
+	upstream []*side
 
 	stopped  bool // an own barrier was seen
 	promoted bool // a batch of the destination's own was seen
@@ -63,6 +65,11 @@ func (c *copies) originOf(e *entry, p *part) origin {
 	if there != nil && sameBatch(e.Batch, there.Batch, c.lenient) {
 		// The source too may hold this cluster's batches, after a failback.
 		return fromSource
+	}
+	for _, s := range c.upstream {
+		if k := s.at(e.BaseOffset); k >= 0 && sameBatch(e.Batch, s.entries[k].Batch, c.lenient) {
+			return staleCopy
+		}
 	}
 	switch {
 	case e.IsBarrier():

@@ -225,6 +225,17 @@ func TestOperationFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestAStoppedTopicThatARestartMadeReadOnlyIsFound(t *testing.T) {
+	w := newWorld(0)
+	w.insertBefore(isPhase(history.Settled), history.Event{Kind: history.KindNode, Node: &history.Node{Cluster: "B", Node: 1, What: history.NodeStarted}})
+	require.NotEqual(t, Violated, verdicts(t, w)["OPS-5"].Outcome)
+	after := *w
+	after.send(spec{pid: -1, tags: []history.Tag{after.tag("B", "again", history.NoTxn, history.IntentNone)}}, history.Plain, -1, "", refusedBy(readOnly))
+	v := verdicts(t, &after)["OPS-5"]
+	require.Equal(t, Violated, v.Outcome)
+	require.Equal(t, RefusedWrite, v.Findings[0].Anomaly)
+}
+
 func isProbe(what history.ProbeName, state string) func(*history.Event) bool {
 	return func(e *history.Event) bool { return e.Probe != nil && e.Probe.What == what && e.Probe.State == state }
 }

@@ -239,6 +239,9 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 // mirror, its source, and the brokers of its cluster.
 func (t *trial) ops5(r *ruling) {
 	kept := 0
+	for _, j := range t.views {
+		j.readOnlyAgain(r)
+	}
 	for _, e := range t.probes(history.ProbeDeleteMirror) {
 		p := e.Probe
 		if p.Result.Outcome != history.OK {
@@ -262,6 +265,19 @@ func (t *trial) ops5(r *ruling) {
 	}
 	r.need(kept > 0, "no write to a stopped topic was tried after its mirror and its source had been deleted and its brokers restarted")
 	r.saw("%d writes accepted after mirror and source were deleted and brokers restarted", kept)
+}
+
+// readOnlyAgain finds writes to a stopped partition that were refused as to a
+// read-only one after a broker of its cluster had been started again.
+func (j *judge) readOnlyAgain(r *ruling) {
+	for _, p := range j.parts() {
+		for _, o := range j.order {
+			if o.at(p) && o.began > p.stopped && o.result.Outcome == history.Refused && o.result.Code == readOnly &&
+				j.nodeBetween(p.Destination, history.NodeStarted, p.stopped, o.began) {
+				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the write of %s accepted: the partition is stopped, whatever was restarted", who(o.sent.Tag)), answer(o.result)))
+			}
+		}
+	}
 }
 
 func (t *trial) stillWritable(r *ruling, probe *history.Event, after int64) (accepted int) {

@@ -20,15 +20,18 @@ const (
 	ownBarrier                  // a barrier that the destination wrote
 	unknownWriter               // a data batch without provenance
 	leftover                    // of the destination, from before the mirror's start: it should have been cut
+	staleCopy                   // equals what an upstream of the source held there, and has been cut since
 	asIs                        // in a log that is looked at as one line of history
 )
 
 func (o origin) String() string {
-	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer", "of this cluster before the mirror started, not cut", "as it lies there"}[o]
+	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer", "of this cluster before the mirror started, not cut", "mirrored, cut upstream since", "as it lies there"}[o]
 }
 
 // mirrored says whether the batch came from the source, whatever became of it.
-func (o origin) mirrored() bool { return o == fromSource || o == alteredCopy || o == movedCopy }
+func (o origin) mirrored() bool {
+	return o == fromSource || o == alteredCopy || o == movedCopy || o == staleCopy
+}
 
 // entry is one batch with what is known of it.
 type entry struct {
@@ -112,6 +115,11 @@ func newDestination(j *judge, p *part, r *Replica, older []*wirelog.Batch) *side
 	src := copies{
 		at: map[int64]*entry{}, bodies: map[uint32][]*entry{}, lenient: j.run.Options.AllowLeaderEpochRewrite,
 		before: j.writtenBefore(p), older: older,
+	}
+	for _, other := range j.upstream() {
+		if q := other.part(p.topic, p.index); q != nil && q.source != nil {
+			src.upstream = append(src.upstream, q.source)
+		}
 	}
 	if p.source != nil {
 		for i := range p.source.entries {

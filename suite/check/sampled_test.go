@@ -446,3 +446,14 @@ func (s *saga) mirroring(t *testing.T, episode int32, cluster, topic string, cha
 		return true
 	})
 }
+
+// What a downstream showed before its upstream was stopped is not held to the log
+// that the upstream has since: it was cut.
+func TestASampleFromBeforeAStopUpstreamIsLeftOut(t *testing.T) {
+	s := shapes["chain"](map[string]func(*saga){"stopped 1": func(s *saga) {
+		s.sample("C", 2, history.WhenMirroring)
+		s.ep = 1
+	}}).declareSamples("chain")
+	v := judged(s.evidence(t))["PSM-4"]
+	require.Equal(t, Held, v.Outcome, "%s", v.Reason)
+}

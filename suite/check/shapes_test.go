@@ -99,6 +99,15 @@ var badShapes = []badShape{
 		},
 	},
 	{
+		shape: "chain", name: "the middle keeps a marker that its upstream cut", episode: 2,
+		violated: []string{"LOG-1", "LOG-3", "TXN-2"}, anomaly: AlteredBatch, offset: 12,
+		spoil: func(s *saga) {
+			log := s.saved[2]["C"]["t"]
+			i := slices.IndexFunc(log, func(b spec) bool { return b.base == 12 }) // [12..14]
+			s.saved[2]["C"]["t"] = slices.Replace(log, i, i+1, *s.captured(1, "A", "t", 12), *s.captured(1, "A", "t", 13), *s.captured(1, "A", "t", 14))
+		},
+	},
+	{
 		shape: "fan-out", name: "one of two has a foreign source id", episode: 2,
 		violated: []string{"BAR-4", "BAR-7"}, anomaly: WrongSource, offset: 0,
 		spoil: func(s *saga) { s.captured(2, "C", "e", 0).value = barrier(0, 0, idB).value },
@@ -230,5 +239,17 @@ func TestARunThatEndsEarlyIsJudgedAsFarAsItWent(t *testing.T) {
 		require.Equal(t, Inconclusive, got["BAR-1"].Outcome)
 		require.Contains(t, got["BAR-1"].Reason, "episode 3 (a-to-b) did not begin")
 		require.Contains(t, got["BAR-1"].Reason, "never seen STOPPED")
+	}
+}
+
+// An episode ends at the latest when a mirror into the same partitions starts:
+// what is stamped with its number later does not stretch it.
+func TestALateWordDoesNotStretchAnEpisode(t *testing.T) {
+	s := shapes["resumed"](nil)
+	s.ep = 1
+	s.add(history.Event{Kind: history.KindNote, Note: "a reader of the first episode ended late"})
+	got := judged(s.evidence(t))
+	for _, c := range checks {
+		require.Equal(t, Held, got[c.id].Outcome, "%s: %s", c.id, got[c.id].Reason)
 	}
 }

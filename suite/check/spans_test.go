@@ -382,6 +382,16 @@ func TestSpansThatWereNotExercisedAreInconclusive(t *testing.T) {
 				return true
 			})
 		}},
+		{"failback", "AL-1", "at the same offsets", func(t *testing.T, s *saga) { // the same epoch, far behind the new one's end
+			s.edit(t, func(e *history.Event) bool {
+				if e.Epochs == nil {
+					return false
+				}
+				r := e.Epochs.Ranges[len(e.Epochs.Ranges)-1]
+				e.Epochs.Ranges = []history.EpochRange{{Epoch: r.Epoch, First: 5000, Last: 5001}}
+				return true
+			})
+		}},
 		{"fan-out", "FO-2", "was not seen to mirror", func(t *testing.T, s *saga) {
 			s.drop(t, func(e *history.Event) bool { return e.Produce != nil && e.Produce.Writer == "goes-on" })
 			s.edit(t, func(e *history.Event) bool { // nothing else was seen to arrive

@@ -33,6 +33,7 @@ type episode struct {
 	base    int64 // producer id of the source's first transactional producer
 	forged  *traffic.Header
 	stopped map[traffic.Partition]history.Mirror
+	started bool // its mirror's start was asked for
 	ended   bool
 }
 
@@ -112,6 +113,10 @@ func (e *episode) startMirror(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := e.outgrow(ctx); err != nil {
+		return err
+	}
+	e.started = true
 	if err := e.control.Start(ctx, e.Mirror.Topics...); err != nil {
 		return err
 	}

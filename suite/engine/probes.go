@@ -85,6 +85,33 @@ func (e *episode) atGate(ctx context.Context, point string) error {
 	return e.control.StopAgain(ctx, e.Mirror.Topics...)
 }
 
+// outgrow makes the source's log longer than the one of a destination that was
+// a primary itself. So both hold other records at the same offsets under the
+// leader epochs that both have elected, where epochs alone would align them
+// wrongly (AL-1).
+func (e *episode) outgrow(ctx context.Context) error {
+	if e.zombies == nil {
+		return nil
+	}
+	const beyond = 5
+	for _, p := range e.layout.Written {
+		own, err := e.zombies.raw.Offsets(ctx, p)
+		if err != nil {
+			return err
+		}
+		theirs, err := e.source.raw.Offsets(ctx, p)
+		if err != nil {
+			return err
+		}
+		if n := own.HighWatermark + beyond - theirs.HighWatermark; n > 0 {
+			if err := e.source.plain.Send(ctx, int(n), p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // probeSource is how a probe's mirror reaches the source of this one.
 func (e *episode) probeSource() traffic.Source {
 	bootstrap, id := e.story.world.mirrorSource(e.Mirror)

@@ -17,7 +17,8 @@ type Options struct {
 	// Folder of the whole run; the scenario's lies in it, by Name.
 	Folder, Name string
 	Launcher     string
-	Defects      []string
+	// Defects of the brokers: of all clusters, or with "NAME@CLUSTER" of that one.
+	Defects []string
 	// Keep leaves the brokers' data folders.
 	Keep bool
 	// Reproduce is the command that runs it again.
@@ -102,6 +103,7 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 		// The clusters worked and live: what was seen may say why.
 		res.trouble, played = played, nil
 	}
+	s.uncaptured(run)
 	ended := s.world.close()
 	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
 	if saved == nil {

@@ -61,5 +61,20 @@ func (s *story) plan(o Options) *check.Run {
 	return r
 }
 
+// uncaptured corrects the plan of a story that got no further: nothing was cut
+// since in the logs of an episode that has not ended, and those of one that has
+// not begun tell nothing of it.
+func (s *story) uncaptured(r *check.Run) {
+	for i, e := range s.episodes {
+		switch {
+		case e.ended:
+		case e.started:
+			r.Episodes[i].Logs = check.LogsDir
+		default:
+			r.Episodes[i].Logs = check.EpisodeDir(int32(e.Number))
+		}
+	}
+}
+
 // historyPath is where a run's history lies.
 func historyPath(folder string) string { return filepath.Join(folder, check.HistoryFile) }

@@ -117,8 +117,8 @@ func (s Scenario) exercises(episode int) []string {
 	if s.KillSource || s.RestartDestination {
 		ids = append(ids, "LINK-2")
 	}
-	if s.CrashAt != "" {
-		ids = append(ids, "PSM-3")
+	if slices.Index(chaos.Points(), s.CrashAt) >= slices.Index(chaos.Points(), "after:barrier-appended") {
+		ids = append(ids, "PSM-3") // the barrier is in the log that it recovers
 	}
 	if s.Restart != "" {
 		ids = append(ids, "PSM-3", "PSM-6")

@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +41,56 @@ func TestFullRunIsTheWholeMatrix(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(chaos.Kinds())*len(chaos.Points()), n)
+}
+
+// All pairs: each episode of a topology that can be struck is struck at each
+// point and by each fault, and all together are struck by each fault at each point.
+func TestFullRunStrikesEveryEpisodeInPairs(t *testing.T) {
+	type pair struct{ a, b string }
+	for _, top := range topologies.All() {
+		seen := map[pair]bool{}
+		for _, s := range Scenarios(Full) {
+			if s.Plan != nil && s.Topology.Name == top.Name {
+				e := top.Episodes()[s.strikes()-1]
+				require.Equal(t, e.Mirror.Link(), s.Plan.Link, s.Name)
+				seen[pair{e.String(), s.Plan.Point}], seen[pair{e.String(), string(s.Plan.Kind)}] = true, true
+			}
+		}
+		for _, e := range strikeable(top) {
+			for _, p := range chaos.Points() {
+				require.True(t, seen[pair{e.String(), p}], "%s %s at %s", top.Name, e, p)
+			}
+			for _, k := range chaos.Kinds() {
+				require.True(t, seen[pair{e.String(), string(k)}], "%s %s by %s", top.Name, e, k)
+			}
+		}
+	}
+	seen := map[pair]bool{}
+	for _, s := range Scenarios(Full) {
+		if s.Plan != nil && s.Topology.Name != topologies.ActivePassive().Name {
+			seen[pair{string(s.Plan.Kind), s.Plan.Point}] = true
+		}
+	}
+	require.Len(t, seen, len(chaos.Kinds())*len(chaos.Points()))
+}
+
+func TestDefaultRunStrikesEveryTopologyTwice(t *testing.T) {
+	for _, top := range topologies.All() {
+		episodes, points := map[int]bool{}, map[string]bool{}
+		none := false
+		for _, s := range Scenarios(Default) {
+			if s.Topology.Name != top.Name {
+				continue
+			}
+			none = none || s.Name == top.Name+"/no-fault/none"
+			if s.Plan != nil {
+				episodes[s.strikes()], points[s.Plan.Point] = true, true
+			}
+		}
+		require.True(t, none, top.Name)
+		require.Greater(t, len(points), 1, top.Name)
+		require.GreaterOrEqual(t, len(episodes), min(2, len(strikeable(top))), top.Name)
+	}
 }
 
 func TestSelectionsGrow(t *testing.T) {
@@ -105,4 +159,30 @@ func TestDefectSeen(t *testing.T) {
 	require.ErrorContains(t, d.Seen(result("AP-1")), "went unseen")
 	require.ErrorContains(t, d.Seen(result()), "went unseen")
 	require.ErrorContains(t, d.Seen(result("BAR-1", "LOG-1")), "reported under LOG-1")
+	d.Anomalies = []check.Anomaly{check.ExtraBarrier}
+	require.ErrorContains(t, d.Seen(result("BAR-1")), "extra barrier")
+	r := result("AP-1", "BAR-1")
+	r.Verdicts[0].Findings = []check.Finding{{Anomaly: check.ExtraBarrier}}
+	require.ErrorContains(t, d.Seen(r), "extra barrier")
+	r.Verdicts[1].Findings = r.Verdicts[0].Findings
+	require.NoError(t, d.Seen(r))
+}
+
+// Every defect that the broker lists has a case, or a reason why it has none.
+func TestEveryDefectHasItsCase(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "defects.md"))
+	require.NoError(t, err)
+	known := KnownDefects()
+	listed := regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(string(data), -1)
+	require.NotEmpty(t, listed)
+	for _, m := range listed {
+		require.Contains(t, known, m[1])
+	}
+	for _, d := range DefectCases() {
+		require.NotEmpty(t, d.Scenario.Name, d.Name)
+		require.NotEmpty(t, d.Primary, d.Name)
+		for _, id := range slices.Concat(d.Primary, d.Secondary) {
+			require.Contains(t, check.Checked(), id, d.Name)
+		}
+	}
 }

@@ -62,7 +62,7 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
 		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
 		{name: "full", isBool: true, usage: "every scenario of the matrix, and the defects"},
-		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says (repeatable)"},
+		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says, or NAME@CLUSTER those of one cluster (repeatable)"},
 	}
 	for _, f := range s.all {
 		if v := getenv(f.variable()); v != "" {
@@ -129,7 +129,7 @@ func (s *Settings) Resolve(knownDefects []string) error {
 				if d = strings.TrimSpace(d); d == "" {
 					continue
 				}
-				if !slices.Contains(knownDefects, d) {
+				if name, _, _ := strings.Cut(d, "@"); !slices.Contains(knownDefects, name) {
 					return bad("unknown defect " + strconv.Quote(d) + " (known: " + strings.Join(knownDefects, ", ") + ")")
 				}
 				s.Defects = append(s.Defects, d)

@@ -33,8 +33,8 @@ func TestSettings(t *testing.T) {
 		{"nothing given", nil, nil, Settings{Launcher: auto.Name()}},
 		{
 			"flags", nil,
-			[]string{"-seed=7", "-launcher", "process", "-out=x", "-keep", "-full=true", "-defect=no-barrier", "-defect=pid-rewrite"},
-			Settings{Seed: 7, SeedGiven: true, Launcher: "process", Out: "x", Keep: true, Full: true, Defects: []string{"no-barrier", "pid-rewrite"}},
+			[]string{"-seed=7", "-launcher", "process", "-out=x", "-keep", "-full=true", "-defect=no-barrier@B", "-defect=pid-rewrite"},
+			Settings{Seed: 7, SeedGiven: true, Launcher: "process", Out: "x", Keep: true, Full: true, Defects: []string{"no-barrier@B", "pid-rewrite"}},
 		},
 		{
 			"variables",

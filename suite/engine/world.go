@@ -38,9 +38,15 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 		OnNode:       w.onNode,
 		OnConnection: w.onConnection,
 	}
-	for _, c := range sc.Topology.Clusters {
-		if len(o.Defects) > 0 {
-			spec.Defects[c.Name] = o.Defects
+	for _, d := range o.Defects {
+		name, only, _ := strings.Cut(d, "@")
+		if _, ok := sc.Topology.Cluster(only); only != "" && !ok {
+			return nil, fmt.Errorf("defect %s: topology %s has no cluster %q", d, sc.Topology.Name, only)
+		}
+		for _, c := range sc.Topology.Clusters {
+			if only == "" || only == c.Name {
+				spec.Defects[c.Name] = append(spec.Defects[c.Name], name)
+			}
 		}
 	}
 	if w.env, err = launcher.Launch(ctx, spec); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/group"
 	"watershed.example/refbroker/internal/txn"
 	"watershed.example/refbroker/internal/wire"
 )
@@ -18,10 +19,11 @@ const (
 	transactionCoordinator = 1
 )
 
-// FindCoordinator (key 10), versions 0 to 5: from 1 on for transactional ids,
-// from 4 on for many at a time (KIP-699). Groups are not served.
+// FindCoordinator (key 10), versions 0 to 6: from 1 on for transactional ids,
+// from 4 on for many at a time (KIP-699), from 6 on for share groups, which are
+// not served (KIP-932).
 func findCoordinator(e *env.Env) wire.API {
-	return wire.Of("FindCoordinator", 0, 5, func(ctx context.Context, req *wire.Request, r *kmsg.FindCoordinatorRequest) (wire.Response, error) {
+	return wire.Of("FindCoordinator", 0, 6, func(ctx context.Context, req *wire.Request, r *kmsg.FindCoordinatorRequest) (wire.Response, error) {
 		resp := kmsg.NewPtrFindCoordinatorResponse()
 		resp.Version = req.Version
 		kind := r.CoordinatorType
@@ -50,28 +52,33 @@ func findCoordinator(e *env.Env) wire.API {
 	})
 }
 
-// coordinatorOf is where the coordinator of a transactional id is: on the
-// leader of its partition of __transaction_state, which is made when needed.
+// coordinatorOf is where a coordinator is: on the leader of the partition of its
+// topic that the key belongs to. The topic is made when needed.
 func coordinatorOf(ctx context.Context, e *env.Env, kind int8, key, listener string) (id int32, host string, port int32, err error) {
-	switch {
-	case kind == groupCoordinator:
-		return -1, "", -1, fmt.Errorf("group %q: groups are not served: %w", key, kerr.UnsupportedVersion)
-	case kind != transactionCoordinator:
+	var topic, what string
+	var ensure func(context.Context, *env.Env) error
+	switch kind {
+	case groupCoordinator:
+		topic, what, ensure = group.TopicName, "group", group.EnsureTopic
+	case transactionCoordinator:
+		topic, what, ensure = txn.TopicName, "transactional id", txn.EnsureTopic
+	default:
 		return -1, "", -1, fmt.Errorf("coordinator type %d: %w", kind, kerr.InvalidRequest)
 	}
-	if err := txn.EnsureTopic(ctx, e); err != nil {
+	if err := ensure(ctx, e); err != nil {
 		return -1, "", -1, fmt.Errorf("%w: %w", kerr.CoordinatorNotAvailable, err)
 	}
 	img := e.Quorum.Image()
-	t, err := img.Topic(txn.TopicName)
+	t, err := img.Topic(topic)
 	if err != nil {
 		return -1, "", -1, fmt.Errorf("%w: %w", kerr.CoordinatorNotAvailable, err)
 	}
+	// Both kinds of keys are hashed alike.
 	leader := t.Partitions[txn.PartitionFor(key, len(t.Partitions))].Leader
 	if b, ok := img.Brokers[leader]; ok && !b.Fenced {
 		if host, port, ok := advertised(b, listener); ok {
 			return leader, host, port, nil
 		}
 	}
-	return -1, "", -1, fmt.Errorf("transactional id %q: no leader: %w", key, kerr.CoordinatorNotAvailable)
+	return -1, "", -1, fmt.Errorf("%s %q: no leader: %w", what, key, kerr.CoordinatorNotAvailable)
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -64,7 +65,10 @@ func TestTransactionStateIsCompacted(t *testing.T) {
 	var after kadm.DescribedTransactions
 	require.Eventually(t, func() bool {
 		after, err = kadm.NewClient(n.client(t)).DescribeTransactions(ctx(t), ids...)
-		return err == nil && after.Error() == nil
+		for _, d := range after {
+			err = errors.Join(err, d.Err)
+		}
+		return err == nil
 	}, 10*time.Second, 10*time.Millisecond, "the coordinator to load its log")
 	for _, id := range ids {
 		b, a := before[id], after[id]

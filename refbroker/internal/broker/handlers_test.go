@@ -213,7 +213,7 @@ func TestFindCoordinator(t *testing.T) {
 	r.CoordinatorKey = "tx-c"
 	require.Equal(t, int32(1), serveOne[*kmsg.FindCoordinatorResponse](n, 3, r).NodeID)
 	r.CoordinatorType = 0
-	require.Equal(t, kerr.UnsupportedVersion.Code, serveOne[*kmsg.FindCoordinatorResponse](n, 3, r).ErrorCode)
+	require.Equal(t, int32(1), serveOne[*kmsg.FindCoordinatorResponse](n, 3, r).NodeID, "of a group")
 	r.CoordinatorType = 9
 	require.Equal(t, kerr.InvalidRequest.Code, serveOne[*kmsg.FindCoordinatorResponse](n, 4, r).Coordinators[0].ErrorCode)
 }

@@ -138,6 +138,43 @@ func TestFailbackThreeTimes(t *testing.T) {
 	}
 }
 
+// FB-4 and RO-2: a transaction that the old primary left open, and that its
+// coordinator ends while the log is mirrored from the new one, leaves no byte in
+// it, and its transactional id goes on.
+func TestALateMarkerOfTheOldPrimary(t *testing.T) {
+	a := newSource(t, clusterA)
+	_, err := kadm.NewClient(a.client()).CreateTopic(t.Context(), 1, 1, nil, "other")
+	require.NoError(t, err)
+	b := startMirrorNode(t, clusterB)
+	send(t, a.client(), "a1")
+	b.mirrorOf(a)
+	l := b.stopFrom(a).StopOffset
+	send(t, b.client(), "b1")
+	zombie := leaveOpen(t, a, "zombie")
+	require.NoError(t, zombie.ProduceSync(t.Context(), &kgo.Record{Topic: "other", Value: []byte("x")}).FirstErr())
+	require.Greater(t, a.end(), l)
+	a.mirrorOf(b)
+	require.NoError(t, zombie.EndTransaction(t.Context(), kgo.TryAbort))
+	// Its marker is on the other partition, so the coordinator has sent them.
+	other, err := a.Env().Replicas.Partition("other", 0)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return other.Offsets().LogEnd == 2 }, 10*time.Second, time.Millisecond)
+	send(t, b.client(), "b2")
+	a.equals(b)
+	require.NoError(t, zombie.BeginTransaction())
+	require.Error(t, zombie.ProduceSync(t.Context(), kgo.StringRecord("read-only")).FirstErr())
+	require.NoError(t, zombie.EndTransaction(t.Context(), kgo.TryAbort))
+	require.NoError(t, zombie.BeginTransaction())
+	require.NoError(t, zombie.ProduceSync(t.Context(), &kgo.Record{Topic: "other", Value: []byte("y")}).FirstErr())
+	require.NoError(t, zombie.EndTransaction(t.Context(), kgo.TryCommit))
+	a.equals(b)
+	a.stopFrom(b)
+	require.NoError(t, zombie.BeginTransaction())
+	send(t, zombie, "writable again")
+	require.NoError(t, zombie.EndTransaction(t.Context(), kgo.TryCommit))
+	require.Eventually(t, func() bool { return a.part().Offsets().LastStable == a.end() }, 10*time.Second, time.Millisecond)
+}
+
 // CH-1 and CH-2: ids and bytes are the same over every hop, and a stop in the
 // middle is mirrored on.
 func TestAChainOfFour(t *testing.T) {

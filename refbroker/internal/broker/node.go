@@ -17,6 +17,7 @@ import (
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/gate"
+	"watershed.example/refbroker/internal/group"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/quorum"
@@ -57,8 +58,10 @@ type Config struct {
 	// CompactEvery is how often logs are looked at that may be compacted; 0 is
 	// Kafka's default.
 	CompactEvery time.Duration
-	Gate         gate.Gate
-	Defects      defect.Set
+	// Groups are the settings of consumer groups.
+	Groups  group.Settings
+	Gate    gate.Gate
+	Defects defect.Set
 }
 
 // Node is a broker that runs.
@@ -255,6 +258,7 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 func (n *Node) serve(listeners []net.Listener) error {
 	e := n.env
 	coordinator := txn.NewForNode(e)
+	groups := group.NewForNode(e, coordinator, n.cfg.Groups)
 	mirrors := mirror.New(e, coordinator)
 	apis := []wire.API{
 		produce(&producer{env: e, verifier: coordinator}),
@@ -266,6 +270,7 @@ func (n *Node) serve(listeners []net.Listener) error {
 		node: e.NodeID, defaults: n.cfg.TopicDefaults, static: n.cfg.static(), quorum: e.Quorum,
 	}, n.replicas)...)
 	apis = append(apis, transactionAPIs(e, coordinator)...)
+	apis = append(apis, groupAPIs(e, groups, coordinator)...)
 	apis = append(apis, mirrorAPIs(e, mirrors)...)
 	var err error
 	if n.table, err = wire.NewTable(apis...); err != nil {
@@ -281,6 +286,7 @@ func (n *Node) serve(listeners []net.Listener) error {
 		}
 	})
 	n.work.Go(func() { coordinator.Run(ctx) })
+	n.work.Go(func() { groups.Run(ctx) })
 	n.work.Go(func() {
 		if err := mirrors.Run(ctx); err != nil {
 			n.cfg.Log.Error("mirroring ended", "error", err)

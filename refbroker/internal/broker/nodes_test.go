@@ -15,9 +15,10 @@ import (
 	"watershed.example/refbroker/internal/quorum"
 )
 
-// Three nodes in one process are one cluster, beside another cluster of one.
-func TestThreeNodesAreOneCluster(t *testing.T) {
-	other := startNode(t)
+// startThree starts three nodes in one process that are one cluster; the test's
+// end closes them.
+func startThree(t *testing.T, change ...func(*Config)) []*testNode {
+	t.Helper()
 	voters := map[int32]string{}
 	for id := range int32(3) {
 		// A port that was free a moment ago; raft needs all addresses at once.
@@ -34,6 +35,9 @@ func TestThreeNodesAreOneCluster(t *testing.T) {
 			NodeID: int32(id), ClusterID: "three", Listeners: []Listener{{Name: "client", Listen: "127.0.0.1:0"}},
 			RaftListen: voters[int32(id)], Voters: voters,
 		}}
+		for _, c := range change {
+			c(&nodes[id].cfg)
+		}
 		starting.Go(func() {
 			n, err := Start(nodes[id].ctx(), nodes[id].cfg)
 			if err != nil {
@@ -44,15 +48,20 @@ func TestThreeNodesAreOneCluster(t *testing.T) {
 		})
 	}
 	starting.Wait()
-	defer func() {
+	t.Cleanup(func() {
 		for _, n := range nodes {
 			if n.Node != nil {
 				require.NoError(t, n.Close())
 			}
 		}
-	}()
+	})
 	require.False(t, t.Failed())
+	return nodes
+}
 
+func TestThreeNodesAreOneCluster(t *testing.T) {
+	other := startNode(t)
+	nodes := startThree(t)
 	for i, n := range nodes {
 		topic := fmt.Sprint("made-by-", i)
 		n.topic(topic, 3)

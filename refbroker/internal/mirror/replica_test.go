@@ -118,7 +118,7 @@ func consumer(offset int64) replica.ReadOptions {
 // rawLog reads all batches below the high watermark, segment by segment.
 func rawLog(t *testing.T, p replica.API) []byte {
 	var all []byte
-	for at := int64(0); at < p.Offsets().HighWatermark; {
+	for at := p.Offsets().LogStart; at < p.Offsets().HighWatermark; {
 		res, err := p.Read(consumer(at))
 		require.NoError(t, err)
 		require.NotEmpty(t, res.Raw)
@@ -243,49 +243,57 @@ func requireCutOnce(t *testing.T, part replica.API, below []byte, l int64) {
 // A stop, a pause or a crash that comes between the record of an alignment and
 // its cut leaves nothing of what this cluster wrote above it (BAR-3).
 func TestAnAlignmentIsCutWhateverComesNext(t *testing.T) {
-	for _, next := range []quorum.MirrorState{quorum.Stopped, quorum.Paused, quorum.Mirroring} {
-		t.Run(next.String(), func(t *testing.T) {
-			d := newDestination(t)
-			d.crash()
-			_, r, _, kill := d.runReal(gate.Open{})
-			s := newFakeSource(t, "127.0.0.1:0", sourceID)
-			s.put(3, openAtThree()...)
-			d.create(s.addr())
-			d.desire(quorum.Mirroring)
-			part, err := r.Partition("t", 0)
-			require.NoError(t, err)
-			d.await("the source's records", func() bool { return part.Offsets().LogEnd == 6 })
-			d.desire(quorum.Stopped)
-			d.await("writable", func() bool { return d.mirror().State == quorum.Stopped && !part.ReadOnly() })
-			_, err = part.Append(t.Context(), records(0, 0, 5, 0, false, "own"), replica.AppendOptions{LeaderEpoch: -1})
-			require.NoError(t, err)
-			require.EqualValues(t, 5, part.Offsets().LogEnd)
-
-			// Its process dies once the next start's alignment is recorded.
-			kill()
-			s.kill()
-			d.desire(quorum.Mirroring)
-			_, q, err := d.quorum.Image().Partition("t", 0)
-			require.NoError(t, err)
-			d.apply(quorum.AlignMirror{Topic: "t", LeaderEpoch: q.LeaderEpoch, Target: 3, LogEpoch: q.LeaderEpoch})
-			if next != quorum.Mirroring {
-				d.desire(next)
-			}
-			_, r, _, kill = d.runReal(gate.Open{})
-			defer func() { kill() }()
-			part, err = r.Partition("t", 0)
-			require.NoError(t, err)
-			d.awaitState(next)
-			if next == quorum.Stopped {
-				requireCutOnce(t, part, slices.Concat(openAtThree()[:2]...), 3)
-				require.Len(t, d.mirror().Stops, 1)
-				return
-			}
-			require.EqualValues(t, 3, part.Offsets().LogEnd)
-			require.Nil(t, d.mirror().Cutting)
-			d.desire(quorum.Stopped)
-			d.awaitState(quorum.Stopped)
-			requireCutOnce(t, part, slices.Concat(openAtThree()[:2]...), 3)
-		})
+	for _, anew := range []bool{false, true} {
+		for _, next := range []quorum.MirrorState{quorum.Stopped, quorum.Paused, quorum.Mirroring} {
+			t.Run(fmt.Sprintf("%s, anew %v", next, anew), func(t *testing.T) { cutWhateverComesNext(t, next, anew) })
+		}
 	}
+}
+
+func cutWhateverComesNext(t *testing.T, next quorum.MirrorState, anew bool) {
+	d := newDestination(t)
+	d.crash()
+	_, r, _, kill := d.runReal(gate.Open{})
+	s := newFakeSource(t, "127.0.0.1:0", sourceID)
+	s.put(3, openAtThree()...)
+	d.create(s.addr())
+	d.desire(quorum.Mirroring)
+	part, err := r.Partition("t", 0)
+	require.NoError(t, err)
+	d.await("the source's records", func() bool { return part.Offsets().LogEnd == 6 })
+	d.desire(quorum.Stopped)
+	d.await("writable", func() bool { return d.mirror().State == quorum.Stopped && !part.ReadOnly() })
+	_, err = part.Append(t.Context(), records(0, 0, 5, 0, false, "own"), replica.AppendOptions{LeaderEpoch: -1})
+	require.NoError(t, err)
+	require.EqualValues(t, 5, part.Offsets().LogEnd)
+
+	// Its process dies once the next start's alignment is recorded.
+	kill()
+	s.kill()
+	d.desire(quorum.Mirroring)
+	_, q, err := d.quorum.Image().Partition("t", 0)
+	require.NoError(t, err)
+	at, below := int64(3), slices.Concat(openAtThree()[:2]...)
+	if anew {
+		at, below = 40, nil
+	}
+	d.apply(quorum.AlignMirror{Topic: "t", LeaderEpoch: q.LeaderEpoch, Target: at, LogEpoch: q.LeaderEpoch, Anew: anew})
+	if next != quorum.Mirroring {
+		d.desire(next)
+	}
+	_, r, _, kill = d.runReal(gate.Open{})
+	defer func() { kill() }()
+	part, err = r.Partition("t", 0)
+	require.NoError(t, err)
+	d.awaitState(next)
+	if next == quorum.Stopped {
+		requireCutOnce(t, part, below, at)
+		require.Len(t, d.mirror().Stops, 1)
+		return
+	}
+	require.EqualValues(t, at, part.Offsets().LogEnd)
+	require.Nil(t, d.mirror().Cutting)
+	d.desire(quorum.Stopped)
+	d.awaitState(quorum.Stopped)
+	requireCutOnce(t, part, below, at)
 }

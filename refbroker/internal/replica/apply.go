@@ -215,7 +215,7 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 		MaxMessageBytes: c.maxMessageBytes, LogAppendTime: c.logAppendTime,
 		FlushMessages: c.flushMessages, FlushMs: c.flushMs,
 		Producers: psm.Config{
-			VerifyTransactions: !t.Internal, Log: m.cfg.Logger.With("topic", t.Name), Faults: faultsOf(m.cfg.Defects),
+			VerifyTransactions: true, Log: m.cfg.Logger.With("topic", t.Name), Faults: faultsOf(m.cfg.Defects),
 			AnyBarrierExpires: m.cfg.AnyBarrierExpires || m.cfg.Defects.Has(defect.InheritedBarrierExpires),
 		},
 		ClusterID: m.cfg.ClusterID, Now: m.cfg.Host.Now, Logger: m.cfg.Logger, Defects: m.cfg.Defects,

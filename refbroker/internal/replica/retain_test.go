@@ -41,7 +41,9 @@ func TestRetentionFollowsTheTopicsConfigs(t *testing.T) {
 	require.EqualValues(t, 3, add(t, w.get("aged"), plain("d"), anyEpoch(ForClient)).BaseOffset)
 
 	// A new configuration counts from the next time on.
-	w.edit("kept", func(topic *quorum.Topic, _ *quorum.Partition) { topic.Configs = map[string]string{"retention.bytes": "0"} })
+	w.edit("kept", func(topic *quorum.Topic, _ *quorum.Partition) {
+		topic.Configs = map[string]string{"retention.bytes": "0"}
+	})
 	w.m.retainAll()
 	require.Equal(t, []string{"2:c"}, left(t, w.get("kept")))
 }

@@ -179,8 +179,28 @@ func (l *Log) SetStops(stops []psm.Stop) error {
 func (l *Log) useStops() (reload bool) {
 	latest := l.epochs.latest()
 	return l.state.SetStops(slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
-		return s.BarrierOffset < l.logEnd && s.Epoch > latest
+		return s.BarrierOffset < l.logEnd && s.Epoch > latest && s.BarrierOffset < l.written()
 	}))
+}
+
+// written is where the last batch ends: the log's end, or below it where a
+// truncation into a gap left none. Under mu.
+func (l *Log) written() int64 {
+	for i := len(l.segments) - 1; i >= 0; i-- {
+		s := l.segments[i]
+		end := s.base
+		sc := newScanner(s.r, positionFor(s.index, max(l.logEnd-1-s.base, 0)), s.size, false)
+		for sc.next() {
+			end = sc.b.LastOffset + 1
+		}
+		if sc.failure() != nil {
+			return l.logEnd // reading will tell
+		}
+		if s.size > 0 {
+			return end
+		}
+	}
+	return l.logStart
 }
 
 // Barriers lists the barriers that the log holds or has held, by offset, and

@@ -178,6 +178,11 @@ func (m *machine) crash(rt *rapid.T) {
 	} else {
 		require.GreaterOrEqual(rt, int64(len(after)), int64(len(before))-lost-int64(biggest(m.t, before)), "only whole batches")
 	}
+	if n := len(stops); n > 0 && stops[n-1].BarrierOffset >= m.l.Marks().LogEnd {
+		// The barrier is lost: nothing else happens to the log before the stop
+		// is made again.
+		m.stop(rt)
+	}
 }
 
 func biggest(t *testing.T, raw []byte) int {

@@ -207,7 +207,11 @@ func replayed(t testing.TB, like facts, stops []psm.Stop) facts {
 		raw = raw[b.Size:]
 	}
 	// The end may lie in a gap that compaction left.
-	l.logEnd = max(l.logEnd, like.marks.LogEnd)
+	if like.marks.LogEnd > l.logEnd {
+		l.logEnd = like.marks.LogEnd
+		l.useStops()
+		require.NoError(t, l.reload())
+	}
 	l.SetHighWatermark(like.marks.HighWatermark)
 	return factsOf(t, l)
 }

@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/group"
+	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/txn"
+	"watershed.example/refbroker/internal/wire"
+)
+
+// groupAPIs are the APIs of the group coordinator.
+func groupAPIs(e *env.Env, c *group.Coordinator, tx *txn.Coordinator) []wire.API {
+	return []wire.API{
+		offsetCommit(e, c),
+		offsetFetch(e, c),
+		joinGroup(c),
+		heartbeat(c),
+		leaveGroup(c),
+		syncGroup(c),
+		describeGroups(c),
+		listGroups(c),
+		addOffsetsToTxn(e, tx),
+		txnOffsetCommit(e, c),
+		deleteGroups(c),
+		offsetDelete(e, c),
+	}
+}
+
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// named is s, or nil for none.
+func named(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// committed finds the topic that a commit or fetch of offsets means; partition
+// -1 is any.
+func committed(img *quorum.Image, name string, id [16]byte, byID bool, partition int32) (*quorum.Topic, error) {
+	name, err := topicName(img, name, id, byID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := img.Topic(name)
+	if err != nil {
+		return nil, err
+	}
+	if partition < -1 || int(partition) >= len(t.Partitions) {
+		return nil, fmt.Errorf("%s-%d: %w", name, partition, kerr.UnknownTopicOrPartition)
+	}
+	return t, nil
+}
+
+// forMember is an error as members of a version know it: those of old are told
+// ILLEGAL_GENERATION of a group that there isn't.
+func forMember(err error, old bool) error {
+	if old && errors.Is(err, kerr.GroupIDNotFound) {
+		return kerr.IllegalGeneration
+	}
+	return err
+}

@@ -1,0 +1,270 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/txn"
+)
+
+// TopicName is the internal topic that holds groups and their offsets.
+const TopicName = "__consumer_offsets"
+
+// PartitionFor is the partition of [TopicName] that holds a group: by the same
+// hash as that of transactional ids.
+func PartitionFor(group string, partitions int) int32 { return txn.PartitionFor(group, partitions) }
+
+// Log is what the coordinator needs of a partition of [TopicName];
+// replica.API has it.
+type Log interface {
+	Append(ctx context.Context, raw []byte, o replica.AppendOptions) (replica.AppendResult, error)
+	Read(o replica.ReadOptions) (replica.ReadResult, error)
+	Settle(ctx context.Context) (replica.Offsets, error)
+	Changed() <-chan struct{}
+	StartVerification(producerID int64, epoch int16, baseSequence int32, v2 bool) (guard uint64, ongoing bool, err error)
+}
+
+// Cluster is what the coordinator asks the rest of its node. Nothing here may
+// wait for the coordinator.
+type Cluster interface {
+	// Shards is the number of partitions of [TopicName], 0 while there is no
+	// such topic.
+	Shards() int
+	// Leads reports whether this node leads a partition of [TopicName], and in
+	// which leader epoch.
+	Leads(shard int32) (epoch int32, leads bool)
+	// Changed returns a channel that is closed when Shards, Leads or TopicID may
+	// answer otherwise.
+	Changed() <-chan struct{}
+	// Open returns this node's replica of a partition of [TopicName].
+	Open(shard int32) (Log, error)
+	// TopicID is the id of the topic that has a name now.
+	TopicID(topic string) (id [16]byte, ok bool)
+}
+
+// Settings are a broker's configuration of groups. Zero values get Kafka's
+// defaults.
+type Settings struct {
+	// InitialRebalanceDelay is group.initial.rebalance.delay.ms (3 s; negative
+	// for none).
+	InitialRebalanceDelay time.Duration
+	// MinSession and MaxSession are group.min.session.timeout.ms (6 s) and
+	// group.max.session.timeout.ms (30 minutes).
+	MinSession, MaxSession time.Duration
+	// OffsetsRetention is offsets.retention.minutes (7 days).
+	OffsetsRetention time.Duration
+	// SweepEvery is offsets.retention.check.interval.ms (Kafka: 10 minutes;
+	// here 1).
+	SweepEvery time.Duration
+	// MaxMetadata is offset.metadata.max.bytes (4096).
+	MaxMetadata int
+}
+
+// Config is what a Coordinator needs. Zero durations get their defaults.
+type Config struct {
+	Settings
+	Cluster  Cluster
+	Verifier env.TxnVerifier
+	// TransactionVersion is the finalized feature: 1 or 2.
+	TransactionVersion int16
+	// Now is the wall clock, for the timestamps in the log.
+	Now func() time.Time
+	Log *slog.Logger
+	// WriteTimeout is offsets.commit.timeout.ms, which bounds one write to the
+	// coordinator's log (5 s).
+	WriteTimeout time.Duration
+	// Backoff lies between attempts to load, or to follow the log (20 ms,
+	// doubled up to 50 times that).
+	Backoff time.Duration
+	// LoadWait is how long a request waits for a shard that is being loaded
+	// before it is answered COORDINATOR_LOAD_IN_PROGRESS (500 ms).
+	LoadWait time.Duration
+}
+
+// freshTimeout is how long a first join waits for a rebalance to end; its
+// client may be long gone (KAFKA-7610).
+const freshTimeout = 5 * time.Minute
+
+func (c *Config) setDefaults() {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&c.InitialRebalanceDelay, 3*time.Second)
+	set(&c.MinSession, 6*time.Second)
+	set(&c.MaxSession, 30*time.Minute)
+	set(&c.OffsetsRetention, 7*24*time.Hour)
+	set(&c.SweepEvery, time.Minute)
+	set(&c.WriteTimeout, 5*time.Second)
+	set(&c.Backoff, 20*time.Millisecond)
+	set(&c.LoadWait, 500*time.Millisecond)
+	c.InitialRebalanceDelay = max(c.InitialRebalanceDelay, 0)
+	if c.MaxMetadata == 0 {
+		c.MaxMetadata = 4096
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Coordinator is a node's group coordinator. Its methods answer *kerr.Error
+// values.
+type Coordinator struct {
+	cfg Config
+
+	mu     sync.Mutex // never held while waiting
+	shards map[int32]*shard
+	// moved is closed, and replaced, when shards change.
+	moved chan struct{}
+}
+
+// New returns a Coordinator, which answers NOT_COORDINATOR or
+// COORDINATOR_LOAD_IN_PROGRESS until [Coordinator.Run] has loaded what this
+// node leads.
+func New(cfg Config) *Coordinator {
+	cfg.setDefaults()
+	return &Coordinator{cfg: cfg, shards: map[int32]*shard{}, moved: make(chan struct{})}
+}
+
+// Run follows the leadership of [TopicName] until ctx ends, and then waits for
+// everything that it started.
+func (c *Coordinator) Run(ctx context.Context) {
+	defer c.follow(context.Background(), nil)
+	for {
+		changed := c.cfg.Cluster.Changed()
+		want := map[int32]int32{}
+		for i := range int32(c.cfg.Cluster.Shards()) {
+			if epoch, leads := c.cfg.Cluster.Leads(i); leads {
+				want[i] = epoch
+			}
+		}
+		c.follow(ctx, want)
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// follow ends the shards that are not in want, by leader epoch, and starts
+// those that are missing.
+func (c *Coordinator) follow(ctx context.Context, want map[int32]int32) {
+	var ended []*shard
+	c.mu.Lock()
+	for i, s := range c.shards {
+		if epoch, ok := want[i]; !ok || epoch != s.epoch {
+			delete(c.shards, i)
+			ended = append(ended, s)
+		}
+	}
+	c.mu.Unlock()
+	for _, s := range ended {
+		s.end()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, epoch := range want {
+		if c.shards[i] == nil {
+			s := newShard(ctx, c, i, epoch)
+			c.shards[i] = s
+			s.work.Go(s.run)
+		}
+	}
+	close(c.moved)
+	c.moved = make(chan struct{})
+}
+
+// shard returns the part of the coordinator that a group belongs to.
+func (c *Coordinator) shard(group string) (*shard, error) {
+	n := c.cfg.Cluster.Shards()
+	if n == 0 {
+		return nil, kerr.CoordinatorNotAvailable
+	}
+	i := PartitionFor(group, n)
+	c.mu.Lock()
+	s := c.shards[i]
+	c.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	if _, leads := c.cfg.Cluster.Leads(i); leads {
+		return nil, kerr.CoordinatorLoadInProgress
+	}
+	return nil, kerr.NotCoordinator
+}
+
+// loaded is shard, but waits a little for what is being loaded.
+func (c *Coordinator) loaded(ctx context.Context, group string) (*shard, error) {
+	deadline := time.NewTimer(c.cfg.LoadWait)
+	defer deadline.Stop()
+	for {
+		c.mu.Lock()
+		moved := c.moved
+		c.mu.Unlock()
+		s, err := c.shard(group)
+		if err != nil && !errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			return nil, err
+		}
+		var loaded <-chan struct{}
+		if s != nil {
+			loaded = s.loadedOnce
+		}
+		select {
+		case <-loaded:
+			return s, nil
+		case <-moved:
+		case <-ctx.Done():
+			return nil, kerr.CoordinatorLoadInProgress
+		case <-deadline.C:
+			return nil, kerr.CoordinatorLoadInProgress
+		}
+	}
+}
+
+// led returns all shards that this node leads.
+func (c *Coordinator) led() ([]*shard, error) {
+	var all []*shard
+	for i := range int32(c.cfg.Cluster.Shards()) {
+		if _, leads := c.cfg.Cluster.Leads(i); !leads {
+			continue
+		}
+		c.mu.Lock()
+		s := c.shards[i]
+		c.mu.Unlock()
+		if s == nil {
+			return nil, kerr.CoordinatorLoadInProgress
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (c *Coordinator) wall() int64 { return c.cfg.Now().UnixMilli() }
+
+// writeError is the answer to a client for a failed write to the coordinator's
+// own log.
+func writeError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.NotLeaderForPartition), errors.Is(err, kerr.FencedLeaderEpoch),
+		errors.Is(err, kerr.UnknownLeaderEpoch), errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.KafkaStorageError):
+		return kerr.NotCoordinator
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		return kerr.InvalidCommitOffsetSize
+	case errors.Is(err, kerr.InvalidProducerEpoch):
+		return kerr.InvalidProducerEpoch
+	case errors.Is(err, kerr.InvalidTxnState):
+		return kerr.InvalidTxnState
+	}
+	return kerr.CoordinatorNotAvailable
+}
