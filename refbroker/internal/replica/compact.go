@@ -59,12 +59,15 @@ func (p *Partition) compact(ctx context.Context) (storage.Compacted, error) {
 	if closed || r.readOnly || r.compaction == nil || p.log.Marks().LogEnd == 0 {
 		return storage.Compacted{}, nil
 	}
-	done, err := p.log.Compact(ctx, *r.compaction, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return !p.role.readOnly
-	})
+	done, err := p.log.Compact(ctx, *r.compaction, p.mayCompact)
 	return done, storageError(err)
+}
+
+// mayCompact says so until a mirror starts.
+func (p *Partition) mayCompact() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.role.readOnly
 }
 
 // CleanedUpTo is the offset below which this replica's cleaner may have removed

@@ -428,3 +428,25 @@ func TestCompactionOfDamage(t *testing.T) {
 	require.Error(t, err)
 	require.ElementsMatch(t, before, names(t, place{fs: l.fs, dir: l.dir}))
 }
+
+// A marker of transactions version 2 moves the producer's epoch: it is the last
+// that is known of a producer whose records are gone, and stays for that.
+func TestLastMarkerOfAProducerStays(t *testing.T) {
+	l := openLog(t, place{fs: afero.NewMemMapFs(), dir: "/t-0"}, small(), OpenOptions{})
+	lead(t, l, plain(1).keyed(0, kv{"z", "0"}), client) // the first of the leader epoch stays anyway
+	lead(t, l, by(1, 0, 0, 1).inTxn().keyed(0, kv{"a", "1"}), client)
+	lead(t, l, marker(1, 1, true), coordinator)
+	lead(t, l, plain(1).keyed(0, kv{"a", "2"}), client)
+	tail(t, l)
+	want := factsOf(t, l).producers
+	c := compactAll()
+	c.DeleteRetentionMs = 0
+	for range 3 {
+		tail(t, l)
+		compactNow(t, l, c)
+	}
+	require.EqualValues(t, 1, want[0].Epoch)
+	got := replayed(t, factsOf(t, l), nil)
+	require.Equal(t, want, got.producers, "from the log's bytes alone")
+	require.Equal(t, []string{"0 z=0", "3 a=2"}, shown(storedIn(t, []byte(got.bytes))))
+}
