@@ -450,3 +450,34 @@ func TestLastMarkerOfAProducerStays(t *testing.T) {
 	require.Equal(t, want, got.producers, "from the log's bytes alone")
 	require.Equal(t, []string{"0 z=0", "3 a=2"}, shown(storedIn(t, []byte(got.bytes))))
 }
+
+// A marker stays with its records: without it the producer's next transaction
+// would decide for them too.
+func TestMarkersStayWithTheirRecords(t *testing.T) {
+	l := openLog(t, place{fs: afero.NewMemMapFs(), dir: "/t-0"}, small(), OpenOptions{})
+	for i, commit := range []bool{true, false, true} {
+		lead(t, l, by(1, 0, int32(i), 1).inTxn().keyed(0, kv{fmt.Sprint("k", i), "1"}), client)
+		lead(t, l, marker(1, 0, commit), coordinator)
+	}
+	tail(t, l)
+	c := compactAll()
+	c.DeleteRetentionMs = 0
+	for range 3 {
+		tail(t, l)
+		compactNow(t, l, c)
+	}
+	require.Equal(t, []string{"0 k0=1", "4 k2=1"}, shown(committedViewOf(t, l)))
+	var markers []string
+	for raw := content(t, l); len(raw) > 0; {
+		b, err := psm.DecodeBatch(raw)
+		require.NoError(t, err)
+		if b.Control.Type >= 0 {
+			markers = append(markers, fmt.Sprint(b.BaseOffset, " ", b.Control.Type))
+		}
+		raw = raw[b.Size:]
+	}
+	require.Equal(t, []string{"1 COMMIT", "5 COMMIT"}, markers, "the aborted one's goes")
+	bare := replayed(t, factsOf(t, l), nil)
+	require.Equal(t, factsOf(t, l).aborted, bare.aborted)
+	require.Empty(t, bare.aborted)
+}
