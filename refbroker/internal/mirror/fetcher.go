@@ -246,6 +246,12 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		return err
 	})
 	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errRemoved) {
+			// A dial that is called off tells no cause of its own. Taken for a
+			// failure, it would have every other partition yielded, whose return
+			// calls off the next dial, and so on.
+			return cause
+		}
 		return err
 	}
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
