@@ -127,3 +127,22 @@ func TestFlushMessages(t *testing.T) {
 		require.Equal(t, want, l.RecoveryPoint(), i)
 	}
 }
+
+// After a sync that failed nothing more is taken: what the kernel had in hand
+// may be lost, and the next sync would not say so.
+func TestFailedSyncTakesTheLogOffline(t *testing.T) {
+	fsys := &crashFs{Fs: afero.NewMemMapFs(), left: -1}
+	l := openLog(t, place{fs: fsys, dir: "/t-0"}, Config{Now: now}, OpenOptions{})
+	lead(t, l, plain(1).build(), client)
+	require.NoError(t, l.Flush())
+	lead(t, l, plain(1).build(), client)
+	fsys.left = 0
+	require.ErrorIs(t, l.Flush(), errKilled)
+	fsys.left = -1
+	require.ErrorIs(t, l.Failure(), errKilled)
+	_, err := l.AppendAsLeader(plain(1).build(), 0, client)
+	require.ErrorIs(t, err, errKilled)
+	require.NoError(t, l.Close(false))
+	l = openLog(t, place{fs: fsys, dir: "/t-0"}, Config{Now: now}, OpenOptions{})
+	require.EqualValues(t, 2, lead(t, l, plain(1).build(), client).BaseOffset)
+}
