@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/refbroker/internal/replica"
@@ -12,7 +13,8 @@ import (
 )
 
 // DescribeLogDirs (key 35), versions 1 to 4: one folder, with the sizes of its
-// logs. How large the volume is, from 4 on, is not known (-1).
+// logs. Its error is KAFKA_STORAGE_ERROR when a log in it is offline. How large the
+// volume is, from 4 on, is not known (-1).
 func describeLogDirs(replicas *replica.Manager) wire.API {
 	return wire.Of("DescribeLogDirs", 1, 4, func(_ context.Context, req *wire.Request, r *kmsg.DescribeLogDirsRequest) (wire.Response, error) {
 		resp := kmsg.NewPtrDescribeLogDirsResponse()
@@ -24,10 +26,14 @@ func describeLogDirs(replicas *replica.Manager) wire.API {
 				wanted[t.Topic] = append(wanted[t.Topic], t.Partitions...)
 			}
 		}
+		dir := kmsg.NewDescribeLogDirsResponseDir()
 		topics := map[string]*kmsg.DescribeLogDirsResponseDirTopic{}
 		for _, p := range replicas.All() {
 			if wanted != nil && !slices.Contains(wanted[p.Topic()], p.Index()) {
 				continue
+			}
+			if p.Failure() != nil {
+				dir.ErrorCode = kerr.KafkaStorageError.Code
 			}
 			t, ok := topics[p.Topic()]
 			if !ok {
@@ -41,7 +47,6 @@ func describeLogDirs(replicas *replica.Manager) wire.API {
 			out.Partition, out.Size, out.OffsetLag = p.Index(), p.Size(), max(o.HighWatermark-o.LogEnd, 0)
 			t.Partitions = append(t.Partitions, out)
 		}
-		dir := kmsg.NewDescribeLogDirsResponseDir()
 		dir.Dir, dir.TotalBytes, dir.UsableBytes = replicas.Dir(), -1, -1
 		for _, name := range slices.Sorted(maps.Keys(topics)) {
 			dir.Topics = append(dir.Topics, *topics[name])

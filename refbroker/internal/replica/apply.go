@@ -121,7 +121,7 @@ func (m *Manager) prepareOne(t *quorum.Topic, index int32, q *quorum.Partition) 
 	} else if old := m.seen[name].topic; old != t {
 		p.log.Reconfigure(m.logConfig(t, conf))
 	}
-	return &change{to: applied{t, q}, part: p, made: !ok, role: roleOf(t, q, conf)}, nil
+	return &change{to: applied{t, q}, part: p, made: !ok, role: m.roleOf(t, q, conf)}, nil
 }
 
 // applyTogether is how many partitions take on a new role at a time.
@@ -160,11 +160,16 @@ func (m *Manager) applyAll(changes []*change) error {
 	return errs
 }
 
-func roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
+func (m *Manager) roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 	r := role{
 		leader: q.Leader, epoch: q.LeaderEpoch, partitionEpoch: q.PartitionEpoch,
 		replicas: q.Replicas, isr: q.ISR, minISR: min(conf.minISR, len(q.Replicas)),
 		retention: retentionOf(conf),
+	}
+	if conf.compacts {
+		c := conf.compaction
+		c.Decompress, c.Compress = m.inflate, m.deflate
+		r.compaction = &c
 	}
 	if t.Mirror != "" && q.Mirror.State != quorum.Stopped {
 		r.readOnly = true
@@ -232,6 +237,7 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 	return storage.Config{
 		SegmentBytes: c.segmentBytes, SegmentMs: c.segmentMs, IndexInterval: c.indexInterval, IndexBytes: c.indexBytes,
 		MaxMessageBytes: c.maxMessageBytes, LogAppendTime: c.logAppendTime,
+		FlushMessages: c.flushMessages, FlushMs: c.flushMs,
 		Producers: psm.Config{
 			VerifyTransactions: true, Log: m.cfg.Logger.With("topic", t.Name), Faults: faultsOf(m.cfg.Defects),
 			AnyBarrierExpires: m.cfg.AnyBarrierExpires || m.cfg.Defects.Has(defect.InheritedBarrierExpires),

@@ -49,6 +49,9 @@ type Config struct {
 	// RetentionEvery is how often retention is applied; 0 is five minutes, as
 	// in Kafka.
 	RetentionEvery time.Duration
+	// CompactEvery is how often logs are looked at that may be compacted; 0 is
+	// fifteen seconds, as in Kafka.
+	CompactEvery time.Duration
 }
 
 // DefaultLag is the default of [Config.Lag]: Kafka's before 2.5 (KIP-537),
@@ -61,6 +64,7 @@ type Manager struct {
 	dir     string
 	fs      afero.Fs
 	inflate storage.Decompress
+	deflate storage.Compress
 	// before: what the last run of the node left.
 	before marks
 	clean  bool
@@ -120,6 +124,7 @@ func NewManager(cfg Config) (*Manager, error) {
 		cfg:     cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
 		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{},
 	}
+	m.deflate = deflate()
 	inflate := sync.OnceValue(func() kgo.Decompressor { return kgo.DefaultDecompressor() })
 	m.inflate = func(src []byte, codec int8) ([]byte, error) {
 		return inflate().Decompress(src, kgo.CompressionCodecType(codec))
@@ -134,6 +139,7 @@ func NewManager(cfg Config) (*Manager, error) {
 	m.stop = stop
 	m.loops.Go(func() { m.checkpoints(ctx) })
 	m.loops.Go(func() { m.retain(ctx) })
+	m.loops.Go(func() { m.compactions(ctx) })
 	return m, nil
 }
 

@@ -157,7 +157,7 @@ func TestTopicConfigs(t *testing.T) {
 		configs map[string]string
 		want    string
 	}{
-		"good":          {map[string]string{"segment.bytes": "100", "flush.ms": "x", "message.timestamp.type": "LogAppendTime"}, ""},
+		"good":          {map[string]string{"segment.bytes": "100", "preallocate": "x", "message.timestamp.type": "LogAppendTime"}, ""},
 		"no number":     {map[string]string{"segment.bytes": "big"}, `segment.bytes="big"`},
 		"too small":     {map[string]string{"min.insync.replicas": "0"}, `min.insync.replicas="0"`},
 		"unknown value": {map[string]string{"message.timestamp.type": "Never"}, `message.timestamp.type="Never"`},

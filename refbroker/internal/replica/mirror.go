@@ -84,7 +84,9 @@ func (p *Partition) appendMirrored(session uint64, raw []byte) (AppendResult, er
 }
 
 // continuing takes off raw what the log has already, and checks that the rest
-// starts at its end and is of no later leader epoch than the partition.
+// does not go back below its end, and is of no later leader epoch than the
+// partition. A gap is what the source's cleaner left: what lies between was
+// there and is gone, or a fetch at the log's end would have brought it.
 func (p *Partition) continuing(raw []byte, end int64, epoch int32) ([]byte, error) {
 	rest := raw
 	for first := true; len(raw) > 0; {
@@ -100,7 +102,7 @@ func (p *Partition) continuing(raw []byte, end int64, epoch int32) ([]byte, erro
 			rest = raw
 			continue
 		}
-		if first && b.BaseOffset != end && !p.defects.Has(defect.LateFetchAppended) {
+		if first && b.BaseOffset < end && !p.defects.Has(defect.LateFetchAppended) {
 			return nil, fmt.Errorf("%s: mirrored %w", p.Name(), &storage.OffsetError{Offset: b.BaseOffset, LogEnd: end})
 		}
 		first = false

@@ -86,14 +86,15 @@ func TestMirroredBatchesAreKeptByteForByte(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) {
 		before := read(t, p, consumer(0)).Raw
-		var gap *storage.OffsetError
-		for _, base := range []int64{5, 3} {
-			_, err := p.AppendMirrored(s, at(plain("x", "y"), base, 6))
-			require.ErrorAs(t, err, &gap)
-			require.Equal(t, storage.OffsetError{Offset: base, LogEnd: 4}, *gap)
-		}
+		var back *storage.OffsetError
+		_, err := p.AppendMirrored(s, at(plain("x", "y"), 3, 6))
+		require.ErrorAs(t, err, &back)
+		require.Equal(t, storage.OffsetError{Offset: 3, LogEnd: 4}, *back)
+		_, err = p.AppendMirrored(s, append(at(plain("x"), 6, 6), at(plain("y"), 5, 6)...))
+		require.ErrorAs(t, err, &back)
+		require.Equal(t, storage.OffsetError{Offset: 5, LogEnd: 7}, *back)
 		var above *EpochAboveError
-		_, err := p.AppendMirrored(s, append(at(plain("x"), 4, 10), at(plain("y"), 5, 11)...))
+		_, err = p.AppendMirrored(s, append(at(plain("x"), 4, 10), at(plain("y"), 5, 11)...))
 		require.ErrorAs(t, err, &above)
 		require.Equal(t, EpochAboveError{Batch: 11, Leader: 10}, *above)
 		var older *storage.EpochOrderError
@@ -106,6 +107,15 @@ func TestMirroredBatchesAreKeptByteForByte(t *testing.T) {
 		_, err = p.AppendMirrored(s, at(plain("x"), 4, 6)[:40])
 		require.Error(t, err)
 		require.Equal(t, before, read(t, p, consumer(0)).Raw)
+	})
+	t.Run("gaps of a compacted source", func(t *testing.T) {
+		before := read(t, p, consumer(0)).Raw
+		gapped := append(at(plain("x"), 7, 6), at(plain("y"), 9, 6)...)
+		res, err := p.AppendMirrored(s, gapped)
+		require.NoError(t, err)
+		require.Equal(t, AppendResult{BaseOffset: 7, LastOffset: 9, LogAppendTime: -1}, res)
+		require.Equal(t, append(before, gapped...), read(t, p, consumer(0)).Raw)
+		require.Equal(t, gapped, read(t, p, consumer(5)).Raw)
 	})
 }
 

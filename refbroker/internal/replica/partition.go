@@ -81,6 +81,8 @@ type role struct {
 	cuts []quorum.AlignRecord
 	// retention is the topic's, nil for none.
 	retention *storage.Retention
+	// compaction is the topic's, nil for none.
+	compaction *storage.Compaction
 }
 
 // cutRecord is where the quorum cut the log, and the leader epoch from then on.
@@ -282,3 +284,7 @@ func storageError(err error) error {
 	}
 	return fmt.Errorf("%w: %w", kerr.KafkaStorageError, err)
 }
+
+// Failure is why the storage of this replica takes nothing until a restart, nil
+// when it does.
+func (p *Partition) Failure() error { return p.log.Failure() }

@@ -161,8 +161,8 @@ type API interface {
 	// number; an earlier session's appends are refused from here on.
 	BeginMirror() (session uint64, err error)
 	// AppendMirrored appends a source's batches byte for byte: batches wholly
-	// below the log end are skipped, the rest must start at it
-	// (*storage.OffsetError). It refuses a session that has ended
+	// below the log end are skipped, none may reach over it
+	// (*storage.OffsetError); gaps, as a compacted source has them, stay. It refuses a session that has ended
 	// (ErrSessionEnded), and batches above this partition's leader epoch
 	// (*EpochAboveError: raise the epoch first, LOG-5).
 	AppendMirrored(session uint64, raw []byte) (AppendResult, error)

@@ -241,6 +241,9 @@ func (l *Log) append(c chunk, a psm.Append) (Appended, error) {
 		return Appended{}, fmt.Errorf("append at offset %d of %s: %w: %w", first.BaseOffset, l.dir, kerr.KafkaStorageError, l.noteBroken(err))
 	}
 	l.publish(c, l.state.Commit())
+	if err := l.flushSoon(); err != nil {
+		return Appended{}, fmt.Errorf("append at offset %d of %s: %w: %w", first.BaseOffset, l.dir, kerr.KafkaStorageError, err)
+	}
 	return res, nil
 }
 

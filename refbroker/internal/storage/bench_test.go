@@ -80,3 +80,30 @@ func BenchmarkRecovery(b *testing.B) {
 		_ = p.fs.Remove(fileName(p.dir, 200000, suffixSnapshot))
 	}
 }
+
+// A GiB above the recovery point, the files warm: after a kill -9.
+func BenchmarkRecoveryOfAGiB(b *testing.B) {
+	p := places(b)[0]
+	l := benchLog(b, p)
+	d := by(1, 0, 0, 10)
+	d.size = 1600
+	for l.Size() < 1<<30 {
+		lead(b, l, d.build(), client)
+		d.seq += 10
+	}
+	size := l.Size()
+	if err := l.Close(false); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(size)
+	for b.Loop() {
+		l, err := Open(p.fs, p.dir, Config{Now: now}, OpenOptions{TopicID: topicID})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if l.Size() != size {
+			b.Fatalf("%d bytes are left of %d", l.Size(), size)
+		}
+		_ = l.Close(false)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/afero"
@@ -48,6 +49,10 @@ type Config struct {
 	IndexInterval int
 	// IndexBytes is segment.index.bytes.
 	IndexBytes int
+	// FlushMessages and FlushMs are flush.messages and flush.ms: after how many
+	// records, and how long, what was appended is synced. 0 leaves it to
+	// replicas, as Kafka's defaults do.
+	FlushMessages, FlushMs int64
 	// MaxMessageBytes is max.message.bytes, a limit to clients' batches.
 	MaxMessageBytes int
 	// LogAppendTime is message.timestamp.type.
@@ -96,18 +101,26 @@ type Log struct {
 	dir string
 	cfg Config
 
+	// cleaning is held over a compaction, and taken before mu; leaving asks it
+	// to end.
+	cleaning lock.Mutex
+	leaving  atomic.Bool
+
 	// mu is the append lock: it is held over file I/O. What is below it is
 	// changed, and read except where said otherwise, under it.
 	mu     lock.Mutex
 	state  *psm.State
 	epochs *epochCache
 	barrierLists
+	cleaned cleaned
 	// stopsDirty: mirror-stops.json does not have all barriers.
 	stopsDirty bool
 	broken     error
 	// recovered is up to where the log is known to be on disk.
 	recovered int64
 	snapshots *psm.Snapshots
+	// flushLater is the next flush by flush.ms, nil for none.
+	flushLater *time.Timer
 	// lastSnapshot is the offset of the newest producer snapshot, -1 for none.
 	lastSnapshot int64
 	// batches and aborted are room for an append's, to be used again.
@@ -163,8 +176,17 @@ func (l *Log) usable() error {
 func (l *Log) noteBroken(err error) error {
 	if errors.Is(err, errBroken) && l.broken == nil {
 		l.broken = err
+		l.cfg.Logger.Error("log is offline: it takes nothing until it is recovered by a restart", "log", l.dir, "err", err)
 	}
 	return err
+}
+
+// Failure is why the log takes nothing until it is opened again, nil when it
+// does.
+func (l *Log) Failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
 }
 
 // RecoveryPoint is the offset below which the log is known to be on disk.
@@ -264,7 +286,7 @@ func (l *Log) flush() error {
 			continue
 		}
 		if err := s.flush(); err != nil {
-			return err
+			return l.noteBroken(err)
 		}
 	}
 	l.recovered = l.logEnd
@@ -284,10 +306,16 @@ func (l *Log) settleDown() error {
 // producer snapshot at the log's end, so that opening needs no recovery; it
 // returns an error when it could not. Without clean only the files are closed.
 func (l *Log) Close(clean bool) error {
+	l.leaving.Store(true)
+	l.cleaning.Lock()
+	defer l.cleaning.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil
+	}
+	if l.flushLater != nil {
+		l.flushLater.Stop()
 	}
 	var err error
 	if clean {

@@ -46,7 +46,7 @@ func Open(fsys afero.Fs, dir string, cfg Config, o OpenOptions) (_ *Log, err err
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	l := &Log{fs: fsys, dir: dir, cfg: cfg, mu: lock.New(), lastSnapshot: -1}
+	l := &Log{fs: fsys, dir: dir, cfg: cfg, mu: lock.New(), cleaning: lock.New(), lastSnapshot: -1}
 	l.snapshots = psm.NewSnapshots(snapshotDir{fsys, dir}, cfg.Logger)
 	r := &recovery{Log: l, o: o, rebuildFrom: -1, damaged: -1}
 	if err := r.run(); err != nil {
@@ -97,6 +97,9 @@ func (r *recovery) run() error {
 	if err := r.loadProducers(); err != nil {
 		return err
 	}
+	if err := r.cutCleaned(r.logEnd); err != nil {
+		return err
+	}
 	if !r.identified {
 		// Last, so that its sync of the folder is for the segments too.
 		if err := writeTopicID(r.fs, r.dir, r.o.TopicID); err != nil {
@@ -138,7 +141,10 @@ func (r *recovery) readLists() (err error) {
 	if !ok {
 		r.all, r.stopsDirty = true, true
 	}
-	r.barrierLists, err = loadStops(r.fs, r.dir)
+	if r.barrierLists, err = loadStops(r.fs, r.dir); err != nil {
+		return err
+	}
+	r.cleaned, err = loadCleaned(r.fs, r.dir)
 	return err
 }
 
@@ -146,6 +152,12 @@ func (r *recovery) readLists() (err error) {
 func (r *recovery) bases() ([]int64, error) {
 	names, err := folderNames(r.fs, r.dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.finishSwaps(names); err != nil {
+		return nil, err
+	}
+	if names, err = folderNames(r.fs, r.dir); err != nil {
 		return nil, err
 	}
 	var bases []int64

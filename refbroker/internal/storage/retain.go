@@ -45,7 +45,7 @@ func (l *Log) retentionStart(nowMs int64, r Retention) int64 {
 		}
 		old := r.Ms >= 0 && s.maxTime >= 0 && nowMs-s.maxTime > r.Ms
 		big := r.Bytes >= 0 && size-s.size >= r.Bytes && !last
-		if end > l.highWater || s.size == 0 || !old && !big {
+		if end > l.highWater || s.size == 0 && last || s.size > 0 && !old && !big {
 			break
 		}
 		start, size = max(start, end), size-s.size

@@ -162,7 +162,9 @@ func (s *segment) noteTime() {
 // flush makes the segment's bytes and indexes durable.
 func (s *segment) flush() error {
 	if err := s.w.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", s.file(suffixLog), err)
+		// What the kernel had in hand may be lost, and the next sync would not
+		// say so: only what recovery reads from the disk is there.
+		return fmt.Errorf("%w: sync %s: %w", errBroken, s.file(suffixLog), err)
 	}
 	if err := s.syncAborted(); err != nil {
 		return err

@@ -8,9 +8,6 @@ import (
 	"watershed.example/psm"
 )
 
-// Decompress undoes a batch's compression: codec as in its attributes.
-type Decompress func(src []byte, codec int8) ([]byte, error)
-
 // Found is a record found by its timestamp.
 type Found struct {
 	// Offset is -1 when there is none.
@@ -51,8 +48,47 @@ func (l *Log) MaxTimestamp(decompress Decompress) (Found, error) {
 		if best < 0 {
 			return notFound, nil
 		}
-		return segs[best].firstAt(segs[best].maxTime, start, decompress)
+		f, err := segs[best].firstAt(segs[best].maxTime, start, decompress)
+		if err != nil || f.Offset >= 0 {
+			return f, err
+		}
+		// The cleaner took the record, and left its batch's time.
+		return highest(segs, start, decompress)
 	})
+}
+
+// highest looks for the highest timestamp record by record.
+func highest(segs []timeView, start int64, decompress Decompress) (Found, error) {
+	best := notFound
+	for i := range segs {
+		sc := newScanner(segs[i].s.r, 0, segs[i].size, false)
+		for sc.next() {
+			if sc.b.LastOffset < start || sc.b.Count == 0 || sc.b.MaxTimestamp <= best.Timestamp {
+				continue
+			}
+			records, err := recordsOf(&sc.b, sc.bytes, decompress)
+			if err != nil {
+				return notFound, err
+			}
+			err = eachRecord(&sc.b, records, func(r *record) error {
+				ts := r.timestamp
+				if sc.b.Attributes.LogAppendTime() {
+					ts = sc.b.MaxTimestamp
+				}
+				if ts > best.Timestamp && r.offset >= start {
+					best = Found{Offset: r.offset, Timestamp: ts, Epoch: sc.b.LeaderEpoch}
+				}
+				return nil
+			})
+			if err != nil {
+				return notFound, err
+			}
+		}
+		if err := sc.failure(); err != nil {
+			return notFound, err
+		}
+	}
+	return best, nil
 }
 
 // timeView is what a search by time sees of a segment.

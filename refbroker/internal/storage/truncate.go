@@ -113,7 +113,7 @@ func (l *Log) TruncateFully(start int64, below ...Barrier) error {
 		err = old.closeFiles()
 	}
 	lists := barrierLists{stops: l.stops, barriers: slices.Clone(below), cutEpoch: l.cutEpoch}
-	return errors.Join(err, l.saveLists(lists), l.snapshots.DeleteAll(), l.reload())
+	return errors.Join(err, l.saveLists(lists), l.saveCleaned(cleaned{}), l.snapshots.DeleteAll(), l.reload())
 }
 
 // cutPlace finds where a truncation to offset cuts.
@@ -150,6 +150,8 @@ func (l *Log) cutAt(c cutPlace) error {
 		s.aborted, s.txnDirty = nil, true
 	}
 	l.logEnd = end
+	// It may have been in the middle of the batch that goes.
+	l.logStart = min(l.logStart, end)
 	l.highWater = min(l.highWater, end)
 	l.lastStable = min(l.lastStable, end)
 	l.epochView = l.epochs.entries
@@ -172,6 +174,9 @@ func (l *Log) cutAt(c cutPlace) error {
 	}
 	if err == nil {
 		err = l.cutStops(end, latest)
+	}
+	if err == nil {
+		err = l.cutCleaned(end)
 	}
 	if err == nil && c.written < end {
 		// The end is in no batch: a segment of that name keeps it.
