@@ -157,7 +157,7 @@ func TestTopicsAreDescribedInPages(t *testing.T) {
 		got = append(got, "|")
 		for _, topic := range resp.Topics {
 			if topic.ErrorCode != 0 {
-				got = append(got, fmt.Sprintf("%s: %v", *topic.Topic, kerr.ErrorForCode(topic.ErrorCode).(*kerr.Error).Message))
+				got = append(got, fmt.Sprintf("%s: %v", *topic.Topic, kerr.TypedErrorForCode(topic.ErrorCode).Message))
 			}
 			for _, p := range topic.Partitions {
 				require.EqualValues(t, 1, p.LeaderID)

@@ -90,7 +90,7 @@ func (l *memLog) appendLocked(raw []byte, o replica.AppendOptions) (int64, error
 		l.open[b.ProducerID] = true
 		delete(l.guards, b.ProducerID)
 	}
-	return l.put(raw, int64(b.LastOffset-b.BaseOffset)+1), nil
+	return l.put(raw, b.LastOffset-b.BaseOffset+1), nil
 }
 
 func (l *memLog) put(raw []byte, n int64) int64 {
