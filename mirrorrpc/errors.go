@@ -5,7 +5,7 @@ import "github.com/twmb/franz-go/pkg/kerr"
 // NoOperations is AuthorizedOperations' default: not asked for.
 const NoOperations int32 = -2147483648
 
-// The errors that KIP-1279 adds (mirror-protocol, 1.3); none is retriable.
+// The errors that KIP-1279 adds (its development build); none is retriable.
 var (
 	ErrReadOnlyTopic              = mirrorError(134, "READ_ONLY_TOPIC", "The topic is mirrored from another cluster and cannot be written until its mirror is stopped.")
 	ErrMirrorAlreadyExists        = mirrorError(136, "CLUSTER_MIRROR_ALREADY_EXISTS", "A cluster mirror of this name already exists.")

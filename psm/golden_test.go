@@ -106,7 +106,7 @@ func TestGoldenControlBatchesRebuilt(t *testing.T) {
 	require.Equal(t, 16, rebuilt)
 }
 
-// The barrier of mirror-protocol's table, byte for byte (BAR-2).
+// A barrier as KIP-1279's development build writes it, byte for byte (BAR-2).
 func TestBarrierBytes(t *testing.T) {
 	want, err := hex.DecodeString("0000000000000000" + "00000056" + "00000000" + "02" + "bcbc0fcc" + "0020" + "00000000" +
 		"0000019826f13a00" + "0000019826f13a00" + "ffffffffffffffff" + "ffff" + "ffffffff" + "00000001" +

@@ -17,7 +17,7 @@ import (
 	"watershed.example/refbroker/internal/replica"
 )
 
-// How a mirror fetches (mirror-protocol.md, section 2.6).
+// How a mirror fetches (the defaults of KIP-1279's development build).
 const (
 	fetchWait = 500 * time.Millisecond
 	// fetchFirstWait is the long poll after partitions came or went. It doubles

@@ -3,7 +3,7 @@ package quorum
 import "github.com/twmb/franz-go/pkg/kerr"
 
 // The errors of cluster mirroring, with the codes of KIP-1279's development
-// build (mirror-protocol.md, section 1.3). franz-go knows some of these codes
+// build (KIP-1279's). franz-go knows some of these codes
 // under other names, so they are never looked up there by number.
 var (
 	ErrReadOnlyTopic           = &kerr.Error{Message: "READ_ONLY_TOPIC", Code: 134, Description: "The partition is a mirror and is not writable."}

@@ -74,7 +74,7 @@ type Partition struct {
 // MirrorState is a state of a mirror partition, numbered as on the wire.
 type MirrorState int8
 
-// The states (mirror-protocol.md, section 4.1).
+// The states (as KIP-1279's development build numbers them).
 const (
 	Unknown       MirrorState = -1
 	LogTruncation MirrorState = 0

@@ -38,7 +38,7 @@ func MirrorStates() []MirrorState {
 }
 
 // legalFrom is the one table of the states that a partition may come from
-// (mirror-protocol.md, section 4.1). Two entries go beyond that: a paused
+// (KIP-1279's development build). Two entries go beyond that: a paused
 // partition that was never aligned resumes at its alignment, and one whose log
 // is aligned goes on mirroring. STOPPED is reached by [FinishStop] alone.
 func (s MirrorState) legalFrom() []MirrorState {

@@ -29,7 +29,7 @@ func (b Barrier) sameBatch(o Barrier) bool {
 }
 
 // stopsFile is what mirror-stops.json holds: this partition's stops, by which
-// own barriers are told from inherited ones (mirror-protocol.md, section 5),
+// own barriers are told from inherited ones (docs/design.md),
 // the barriers of either kind that the log holds or has held, and those that
 // the source has told of before their batches came.
 type stopsFile struct {

@@ -156,7 +156,7 @@ func (c *epochCache) flush() error {
 	return nil
 }
 
-// endOffsetFor answers OffsetForLeaderEpoch (mirror-protocol.md, A.14): the
+// endOffsetFor answers OffsetForLeaderEpoch (as Kafka does): the
 // largest epoch at or below the one asked for, and where it ends; (-1, -1) is
 // undefined.
 func endOffsetFor(entries []EpochStart, epoch int32, logEnd int64) (int32, int64) {
