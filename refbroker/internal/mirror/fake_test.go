@@ -47,6 +47,7 @@ type fakePartition struct {
 	behind   bool  // the mirror's start has not reached the log yet
 	start    int64 // of an empty log
 	expected []replica.Barrier
+	below    []replica.Barrier // barriers that were before start
 	looked   bool // ReadOnly was asked
 }
 
@@ -205,10 +206,10 @@ func (p *fakePartition) Cut(offset int64, epoch int32) error {
 
 func (p *fakePartition) FollowLogStart(uint64, int64) error { return nil }
 
-func (p *fakePartition) CutAnew(start int64, _ int32, _ []replica.Barrier) error {
+func (p *fakePartition) CutAnew(start int64, _ int32, below []replica.Barrier) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log, p.start = nil, start
+	p.log, p.start, p.below = nil, start, below
 	return nil
 }
 
@@ -269,7 +270,7 @@ func (p *fakePartition) Barriers() []replica.Barrier {
 }
 
 func (p *fakePartition) barriersLocked() []replica.Barrier {
-	var all []replica.Barrier
+	all := slices.Clone(p.below)
 	for _, raw := range p.log {
 		if b, err := psm.DecodeBatch(raw); err == nil && b.IsBarrier() {
 			e := replica.Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID, Writer: ownID}

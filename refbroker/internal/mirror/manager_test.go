@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/quorum"
 )
 
@@ -123,6 +124,25 @@ func TestASourceThatWasCutIsFollowed(t *testing.T) {
 	s.mu.Unlock()
 	d.await("the source's new bytes", func() bool { return fmt.Sprint(d.part.bytes()) == fmt.Sprint(s.log) })
 	require.Zero(t, d.mirror().AlignedAt)
+}
+
+// A source that was promoted at 9, and whose log begins above that by the time it
+// can be asked again, can't be followed from 9 on: it is copied anew.
+func TestASourceThatWasPromotedBelowItsStartIsCopiedAnew(t *testing.T) {
+	d := newDestination(t)
+	s := newFakeSource(t, "127.0.0.1:0", sourceID)
+	s.put(4, someBatches()...)
+	d.mirrorAll(s)
+	s.mu.Lock()
+	s.epoch = 6
+	s.below = []mirrorrpc.Barrier{{Offset: 9, LeaderEpoch: 6, CRC: 1, SourceClusterID: "the source's source", WriterClusterID: sourceID}}
+	s.log = [][]byte{data(10, 2, 6, "instead"), data(12, 4, 6, "more")}
+	s.mu.Unlock()
+	d.await("the source's new bytes", func() bool {
+		return fmt.Sprint(d.part.bytes()) == fmt.Sprint(s.log) || d.mirror().State == quorum.Failed
+	})
+	require.Equal(t, s.log, d.part.bytes(), "%s", d.mirror().Error)
+	require.EqualValues(t, 10, d.mirror().AlignedAt)
 }
 
 func TestAMirrorThatStartsAgainDropsWhatThisClusterWrote(t *testing.T) {

@@ -222,11 +222,8 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 		return true, nil
 	}
 	d.log.Warn("the source's barriers part from this log's", "at", at, "log_end", o.LogEnd)
-	to := target{at: at}
-	if at < o.LogStart {
-		to = target{at: source.lineage.logStart, anew: true}
-	}
-	return false, d.cutTo(ctx, v, part, source, to)
+	own, theirs := d.sides(v, part, source)
+	return false, d.cutTo(ctx, v, part, source, keeping(at, own, theirs))
 }
 
 // noteUpstream records where the source is and was mirrored from, if that is

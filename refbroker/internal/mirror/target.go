@@ -61,10 +61,21 @@ func alignment(own side, source *side, discard bool) (target, error) {
 	if part, ok := firstDifference(own.barriers, source.barriers); ok {
 		at = min(at, part)
 	}
-	if at < own.start || at < source.start {
-		return anew, nil
+	return keeping(at, own, source), nil
+}
+
+// keeping is the target of a log that may keep what lies below at. Where that is
+// nothing, or the source's log begins later, it is copied anew. source is nil
+// where the source doesn't say where its log begins.
+func keeping(at int64, own side, source *side) target {
+	from := int64(0)
+	if source != nil {
+		from = source.start
 	}
-	return target{at: at}, nil
+	if at < own.start || at < from {
+		return target{at: from, anew: true}
+	}
+	return target{at: at}
 }
 
 // related says whether two logs have a common history: one was mirrored from

@@ -194,11 +194,7 @@ func (c *cluster) fetch(t *rapid.T, n int) {
 		}
 		c.learn(s)
 		if at, ok := firstDifference(c.barriers, s.barriers); ok && at < c.end() {
-			to := target{at: at}
-			if at < c.start {
-				to = target{at: s.start, anew: true}
-			}
-			c.cut(to, s)
+			c.cut(keeping(at, own, &theirs), s)
 		}
 		c.session = s.leaderEpoch
 	}
