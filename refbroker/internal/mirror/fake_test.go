@@ -48,7 +48,7 @@ type fakePartition struct {
 	start    int64 // of an empty log
 	expected []replica.Barrier
 	below    []replica.Barrier // barriers that were before start
-	looked   bool // ReadOnly was asked
+	looked   bool              // ReadOnly was asked
 }
 
 func newFakePartition(t *testing.T, q *quorum.Node) *fakePartition {
@@ -197,6 +197,9 @@ func (p *fakePartition) Settle(ctx context.Context) (replica.Offsets, error) {
 func (p *fakePartition) Cut(offset int64, epoch int32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.log) > 0 {
+		p.start = header(p.log[0]).BaseOffset // it stays when everything goes
+	}
 	p.log = slices.DeleteFunc(p.log, func(raw []byte) bool {
 		b := header(raw)
 		return b.LastOffset >= offset && b.LeaderEpoch < epoch
