@@ -59,9 +59,11 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 			d.key, own.end, v.mirror.SourceClusterID, err)
 	}
 	if !to.anew && to.at > own.start {
-		if to.at, err = d.agreeing(ctx, v, part, source, to.at); err != nil {
+		at, err := d.agreeing(ctx, v, part, source, to.at)
+		if err != nil {
 			return err
 		}
+		to = keeping(at, own, theirs)
 	}
 	return d.cutTo(ctx, v, part, source, to)
 }

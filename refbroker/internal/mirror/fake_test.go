@@ -47,7 +47,8 @@ type fakePartition struct {
 	behind   bool  // the mirror's start has not reached the log yet
 	start    int64 // of an empty log
 	expected []replica.Barrier
-	looked   bool // ReadOnly was asked
+	below    []replica.Barrier // barriers that were before start
+	looked   bool              // ReadOnly was asked
 }
 
 func newFakePartition(t *testing.T, q *quorum.Node) *fakePartition {
@@ -196,6 +197,9 @@ func (p *fakePartition) Settle(ctx context.Context) (replica.Offsets, error) {
 func (p *fakePartition) Cut(offset int64, epoch int32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.log) > 0 {
+		p.start = header(p.log[0]).BaseOffset // it stays when everything goes
+	}
 	p.log = slices.DeleteFunc(p.log, func(raw []byte) bool {
 		b := header(raw)
 		return b.LastOffset >= offset && b.LeaderEpoch < epoch
@@ -205,10 +209,10 @@ func (p *fakePartition) Cut(offset int64, epoch int32) error {
 
 func (p *fakePartition) FollowLogStart(uint64, int64) error { return nil }
 
-func (p *fakePartition) CutAnew(start int64, _ int32, _ []replica.Barrier) error {
+func (p *fakePartition) CutAnew(start int64, _ int32, below []replica.Barrier) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log, p.start = nil, start
+	p.log, p.start, p.below = nil, start, below
 	return nil
 }
 
@@ -269,7 +273,7 @@ func (p *fakePartition) Barriers() []replica.Barrier {
 }
 
 func (p *fakePartition) barriersLocked() []replica.Barrier {
-	var all []replica.Barrier
+	all := slices.Clone(p.below)
 	for _, raw := range p.log {
 		if b, err := psm.DecodeBatch(raw); err == nil && b.IsBarrier() {
 			e := replica.Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID, Writer: ownID}

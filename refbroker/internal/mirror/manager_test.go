@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/quorum"
 )
 
@@ -123,6 +124,66 @@ func TestASourceThatWasCutIsFollowed(t *testing.T) {
 	s.mu.Unlock()
 	d.await("the source's new bytes", func() bool { return fmt.Sprint(d.part.bytes()) == fmt.Sprint(s.log) })
 	require.Zero(t, d.mirror().AlignedAt)
+}
+
+// A source that was promoted at 9, and whose log begins above that by the time it
+// can be asked again, can't be followed from 9 on: it is copied anew.
+func TestASourceThatWasPromotedBelowItsStartIsCopiedAnew(t *testing.T) {
+	d := newDestination(t)
+	s := newFakeSource(t, "127.0.0.1:0", sourceID)
+	s.put(4, someBatches()...)
+	d.mirrorAll(s)
+	s.mu.Lock()
+	s.epoch = 6
+	s.below = []mirrorrpc.Barrier{{Offset: 9, LeaderEpoch: 6, CRC: 1, SourceClusterID: "the source's source", WriterClusterID: sourceID}}
+	s.log = [][]byte{data(10, 2, 6, "instead"), data(12, 4, 6, "more")}
+	s.mu.Unlock()
+	d.await("the source's new bytes", func() bool {
+		return fmt.Sprint(d.part.bytes()) == fmt.Sprint(s.log) || d.mirror().State == quorum.Failed
+	})
+	require.Equal(t, s.log, d.part.bytes(), "%s", d.mirror().Error)
+	require.EqualValues(t, 10, d.mirror().AlignedAt)
+}
+
+// A source that ends below where this log begins, after an unclean election or a
+// lost disk, has nothing of it: it is copied anew, whether that is found while
+// it is mirrored or by an alignment.
+func TestASourceThatEndsBelowThisLogsStartIsCopiedAnew(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		left [][]byte
+	}{
+		{"a lost tail", [][]byte{data(0, 3, 2, "left")}},
+		{"a later epoch", [][]byte{data(0, 2, 2, "left"), data(2, 1, 6, "instead")}},
+		{"no epoch in common", [][]byte{data(0, 3, 7, "another")}},
+		{"it begins later", [][]byte{data(1, 2, 7, "another")}},
+	} {
+		for _, aligns := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, aligns %v", c.name, aligns), func(t *testing.T) {
+				d := newDestination(t)
+				s := newFakeSource(t, "127.0.0.1:0", sourceID)
+				s.put(4, someBatches()...)
+				d.mirrorAll(s)
+				if aligns {
+					d.desire(quorum.Stopped)
+					d.awaitState(quorum.Stopped)
+				}
+				d.part.mu.Lock()
+				d.part.log = d.part.log[2:] // retention, here only
+				d.part.mu.Unlock()
+				s.mu.Lock()
+				s.epoch, s.log = 7, c.left
+				s.mu.Unlock()
+				if aligns {
+					d.desire(quorum.Mirroring)
+				}
+				d.await("the source's new bytes", func() bool {
+					return fmt.Sprint(d.part.bytes()) == fmt.Sprint(c.left) || d.mirror().State == quorum.Failed
+				})
+				require.Equal(t, c.left, d.part.bytes(), "%s", d.mirror().Error)
+			})
+		}
+	}
 }
 
 func TestAMirrorThatStartsAgainDropsWhatThisClusterWrote(t *testing.T) {

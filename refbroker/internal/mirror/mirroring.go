@@ -222,11 +222,8 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 		return true, nil
 	}
 	d.log.Warn("the source's barriers part from this log's", "at", at, "log_end", o.LogEnd)
-	to := target{at: at}
-	if at < o.LogStart {
-		to = target{at: source.lineage.logStart, anew: true}
-	}
-	return false, d.cutTo(ctx, v, part, source, to)
+	own, theirs := d.sides(v, part, source)
+	return false, d.cutTo(ctx, v, part, source, keeping(at, own, theirs))
 }
 
 // noteUpstream records where the source is and was mirrored from, if that is
@@ -258,7 +255,9 @@ func (d *driver) realign(ctx context.Context, part replica.API, source sourceLea
 	if epoch, end := part.EndOffsetForEpoch(out.epoch); epoch >= 0 {
 		at = min(at, end)
 	}
-	at = max(min(at, o.LogEnd), o.LogStart)
-	d.log.Warn("the source's log parts from this one", "source_epoch", out.epoch, "source_end", out.end, "cut_to", at, "log_end", o.LogEnd)
-	return d.cutTo(ctx, v, part, source, target{at: at})
+	own, theirs := d.sides(v, part, source)
+	to := keeping(min(at, o.LogEnd), own, theirs)
+	d.log.Warn("the source's log parts from this one", "source_epoch", out.epoch, "source_end", out.end,
+		"cut_to", to.at, "anew", to.anew, "log_start", o.LogStart, "log_end", o.LogEnd)
+	return d.cutTo(ctx, v, part, source, to)
 }

@@ -33,6 +33,8 @@ type fakeSource struct {
 	mu    sync.Mutex
 	epoch int32
 	log   [][]byte
+	// below are the barriers that retention took from the log.
+	below []mirrorrpc.Barrier
 	conns map[net.Conn]bool
 	// hold, when set, keeps fetch responses that hold records back; held is
 	// told of each.
@@ -205,6 +207,11 @@ func (s *fakeSource) fetchLocked(r *kmsg.FetchRequest) kmsg.Response {
 		}
 		p.HighWatermark = b.LastOffset + 1
 	}
+	start := p.HighWatermark
+	if len(s.log) > 0 {
+		start = header(s.log[0]).BaseOffset
+	}
+	p.LogStartOffset = start
 	switch {
 	case asked.CurrentLeaderEpoch != s.epoch:
 		p.ErrorCode, p.RecordBatches = kerr.FencedLeaderEpoch.Code, nil
@@ -213,6 +220,8 @@ func (s *fakeSource) fetchLocked(r *kmsg.FetchRequest) kmsg.Response {
 		}
 	case asked.LastFetchedEpoch >= 0 && (fetched < asked.LastFetchedEpoch || end < asked.FetchOffset):
 		p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset, p.RecordBatches = fetched, end, nil
+	case asked.FetchOffset < start || asked.FetchOffset > p.HighWatermark:
+		p.ErrorCode, p.RecordBatches = kerr.OffsetOutOfRange.Code, nil
 	}
 	if len(p.RecordBatches) == 0 && p.ErrorCode == 0 && p.DivergingEpoch.EndOffset < 0 {
 		time.Sleep(time.Duration(min(r.MaxWaitMillis, 5)) * time.Millisecond) // an impatient long poll
@@ -250,6 +259,7 @@ func (s *fakeSource) lineageLocked(r *mirrorrpc.DescribeClusterMirrorsRequest) k
 	if len(s.log) > 0 {
 		p.LogStartOffset = header(s.log[0]).BaseOffset
 	}
+	p.Barriers = append(p.Barriers, s.below...)
 	for _, raw := range s.log {
 		if b, err := psm.DecodeBatch(raw); err == nil && b.IsBarrier() {
 			p.Barriers = append(p.Barriers, mirrorrpc.Barrier{

@@ -61,10 +61,21 @@ func alignment(own side, source *side, discard bool) (target, error) {
 	if part, ok := firstDifference(own.barriers, source.barriers); ok {
 		at = min(at, part)
 	}
-	if at < own.start || at < source.start {
-		return anew, nil
+	return keeping(at, own, source), nil
+}
+
+// keeping is the target of a log that may keep what lies below at. Where that is
+// nothing, or the source's log begins later, it is copied anew. source is nil
+// where the source doesn't say where its log begins.
+func keeping(at int64, own side, source *side) target {
+	from := int64(0)
+	if source != nil {
+		from = source.start
 	}
-	return target{at: at}, nil
+	if at < own.start || at < from {
+		return target{at: from, anew: true}
+	}
+	return target{at: at}
 }
 
 // related says whether two logs have a common history: one was mirrored from
@@ -120,7 +131,9 @@ type epochs func(ctx context.Context, epoch int32) (int32, int64, error)
 // agreeing lowers at to where the leader epochs of both logs agree, as a
 // follower does (KIP-101): below where the barriers part all epochs are of one
 // line, in which an unclean election or a lost tail may have cut. last is the
-// epoch of own's last record below an offset, -1 for none.
+// epoch of own's last record below an offset, -1 for none. What is below start,
+// where own begins, says that the source's log ends below that, or that no epoch
+// of own's is in it.
 func agreeing(ctx context.Context, at, start int64, own, source epochs, last func(int64) int32) (int64, error) {
 	for at > start {
 		epoch := last(at)
@@ -137,15 +150,15 @@ func agreeing(ctx context.Context, at, start int64, own, source epochs, last fun
 		case theirs > epoch:
 			return at, fmt.Errorf("the source answers with leader epoch %d, asked for %d", theirs, epoch)
 		}
-		at = min(at, max(end, start))
 		if theirs < 0 {
-			return start, nil // nothing that the source's log has an epoch for
+			return 0, nil // nothing that the source's log has an epoch for
 		}
+		at = min(at, max(end, 0))
 		if theirs < epoch {
 			if _, end, err = own(ctx, theirs); err != nil {
 				return at, err
 			}
-			at = min(at, max(end, start))
+			at = min(at, max(end, 0))
 		}
 	}
 	return at, nil

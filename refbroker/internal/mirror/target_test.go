@@ -162,6 +162,7 @@ func (c *cluster) align(t *rapid.T, source *cluster) {
 	if !to.anew && to.at > own.start {
 		to.at, err = agreeing(context.Background(), to.at, own.start, c.epochEnd, source.epochEnd, c.lastEpoch)
 		require.NoError(t, err)
+		to = keeping(to.at, own, &theirs)
 	}
 	if !to.anew {
 		same := common(c, source)
@@ -194,11 +195,7 @@ func (c *cluster) fetch(t *rapid.T, n int) {
 		}
 		c.learn(s)
 		if at, ok := firstDifference(c.barriers, s.barriers); ok && at < c.end() {
-			to := target{at: at}
-			if at < c.start {
-				to = target{at: s.start, anew: true}
-			}
-			c.cut(to, s)
+			c.cut(keeping(at, own, &theirs), s)
 		}
 		c.session = s.leaderEpoch
 	}
@@ -220,8 +217,13 @@ func (c *cluster) fetch(t *rapid.T, n int) {
 			at = min(at, ownEnd)
 		}
 		before := c.end()
-		c.cut(target{at: max(min(at, c.end()), c.start)}, s)
-		require.Less(t, c.end(), before, "the same divergence for ever\n%v\n%v", c, s)
+		own, theirs := c.side(), s.side()
+		to := keeping(min(at, c.end()), own, &theirs)
+		c.cut(to, s)
+		require.True(t, to.anew || c.end() < before, "the same divergence for ever\n%v\n%v", c, s)
+		if to.anew {
+			require.LessOrEqual(t, c.end(), s.end(), "out of range for ever\n%v\n%v", c, s)
+		}
 	}
 	for ; n > 0 && c.end() < s.end(); n-- {
 		e := s.at(c.end())
@@ -352,8 +354,9 @@ func TestTheLeaderEpochsOfBothLogsAgree(t *testing.T) {
 		{"unclean there and back", ends{{1, 5}, {3, 9}}, ends{{1, 7}, {4, 9}}, 9, 0, 5},
 		{"two epochs lost", ends{{1, 5}, {3, 9}, {4, 12}}, ends{{1, 4}, {5, 20}}, 12, 0, 4},
 		{"nothing in common", ends{{1, 5}}, ends{{2, 5}}, 5, 0, 0},
-		{"the source is empty", ends{{1, 5}}, nil, 5, 2, 2},
-		{"not below the log's start", ends{{1, 5}}, ends{{1, 1}, {2, 9}}, 5, 3, 3},
+		{"the source is empty", ends{{1, 5}}, nil, 5, 2, 0},
+		{"below the log's start", ends{{1, 5}}, ends{{1, 1}, {2, 9}}, 5, 3, 1},
+		{"at the log's start", ends{{1, 5}}, ends{{1, 3}, {2, 9}}, 5, 3, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			last := func(offset int64) int32 {

@@ -202,6 +202,10 @@ func (p *Partition) applyCuts(r role) error {
 			continue
 		}
 		epoch = c.Epoch
+		if p.shows(c, r) {
+			p.logger.Warn("the note of a cut that the log has followed was lost", "partition", p.Name(), "cut_to", c.At, "epoch", c.Epoch, "anew", c.Anew)
+			continue
+		}
 		if err := p.followCut(c); err != nil {
 			return err
 		}
@@ -213,6 +217,29 @@ func (p *Partition) applyCuts(r role) error {
 		return fmt.Errorf("%s: note the cut in epoch %d: %w", p.Name(), epoch, storageError(err))
 	}
 	return nil
+}
+
+// shows says whether the log itself shows that it has followed a cut. The note
+// of that lies in a file of its own, which may get lost; to follow a cut again
+// would take away what was acknowledged since.
+//
+// Nothing of the cut's leader epoch or a later one comes into a log that has yet
+// to follow it (see assume). A source's batches may be of earlier ones; but the
+// log of an only replica was the leader's, which cuts before the quorum knows
+// that the cut was made.
+func (p *Partition) shows(c quorum.AlignRecord, r role) bool {
+	m := p.log.Marks()
+	if m.Epoch >= c.Epoch {
+		return true
+	}
+	if len(r.replicas) != 1 || r.cut != nil && r.cut.epoch == c.Epoch {
+		return false
+	}
+	// One below it has lost more than the note.
+	if c.Anew {
+		return m.LogStart >= c.At
+	}
+	return m.LogEnd > c.At
 }
 
 // followCut gives up what a truncation took from the leader's log.

@@ -202,6 +202,101 @@ func TestASuccessorFollowsACutBeforeItLeads(t *testing.T) {
 	require.EqualValues(t, 1, p.Offsets().LogEnd)
 }
 
+// The note of the cuts that a log has followed may get lost with its file. What
+// came since stays: this cluster's own records of the cut's leader epoch, and the
+// source's, which may be of an earlier one, where nobody else has them.
+func TestACutIsNotFollowedAgainWhenItsNoteIsLost(t *testing.T) {
+	anew := quorum.AlignRecord{At: 40, Epoch: 3, Anew: true}
+	stop := quorum.AlignRecord{At: 41, Epoch: 5}
+	for _, c := range []struct {
+		name    string
+		cuts    []quorum.AlignRecord
+		stopped bool
+		want    []string
+	}{
+		{"copied anew and mirroring", []quorum.AlignRecord{anew}, false, []string{"40:source's", "41:source's too"}},
+		{"aligned and mirroring", []quorum.AlignRecord{{At: 1, Epoch: 3}}, false, []string{"0:shared", "1:source's", "2:source's too"}},
+		{"stopped", []quorum.AlignRecord{anew, stop}, true, []string{"40:source's", "41:MIRROR_PID_RESET", "42:local"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.topic("t", nil, node)
+			add(t, p, plain("shared"), anyEpoch(ForClient))
+			add(t, p, plain("own"), anyEpoch(ForClient))
+			cut := c.cuts[0]
+			w.edit("t", func(top *quorum.Topic, q *quorum.Partition) {
+				top.Mirror, q.Mirror.State, q.Mirror.Aligned = "m", quorum.Mirroring, true
+				q.Mirror.Cutting, q.Cuts, q.LeaderEpoch = &cut, c.cuts[:1], cut.Epoch
+			})
+			if cut.Anew {
+				require.NoError(t, p.CutAnew(cut.At, cut.Epoch, nil))
+			} else {
+				require.NoError(t, p.Cut(cut.At, cut.Epoch))
+			}
+			w.edit("t", func(_ *quorum.Topic, q *quorum.Partition) { q.Mirror.Cutting = nil })
+			s, err := p.BeginMirror()
+			require.NoError(t, err)
+			_, err = p.AppendMirrored(s, append(at(plain("source's"), cut.At, 1), at(plain("source's too"), cut.At+1, 2)...))
+			require.NoError(t, err)
+			if c.stopped {
+				of := psm.Stop{L: stop.At, BarrierOffset: stop.At, Epoch: stop.Epoch, SourceClusterID: source}
+				w.edit("t", func(_ *quorum.Topic, q *quorum.Partition) {
+					q.Mirror.State, q.Mirror.Current = quorum.Stopping, &quorum.StopRecord{L: stop.At, Epoch: stop.Epoch, SourceClusterID: source}
+					q.Mirror.Stops, q.Cuts, q.LeaderEpoch = []psm.Stop{of}, c.cuts, stop.Epoch
+				})
+				require.NoError(t, p.Cut(stop.At, stop.Epoch))
+				_, err = p.AppendBarrier(of)
+				require.NoError(t, err)
+				w.edit("t", func(_ *quorum.Topic, q *quorum.Partition) { q.Mirror.State, q.Mirror.Current = quorum.Stopped, nil })
+				add(t, p, plain("local"), anyEpoch(ForClient))
+			}
+			first := func(p *Partition) []string { return values(t, read(t, p, consumer(p.Offsets().LogStart)).Raw) }
+			require.Equal(t, c.want, first(p))
+
+			require.NoError(t, w.m.Close(true))
+			require.NoError(t, w.fs.Remove("/data/logs/t-0/mirror-stops.json"))
+			w.start()
+			w.apply()
+			p = w.get("t")
+			require.Equal(t, c.want, first(p))
+			require.Equal(t, c.cuts[len(c.cuts)-1].Epoch, p.log.CutEpoch(), "it is noted again")
+
+			// A cut that is made later is followed all the same.
+			w.edit("t", func(_ *quorum.Topic, q *quorum.Partition) {
+				q.Replicas, q.ISR, q.Leader, q.LeaderEpoch = []int32{leader, node}, []int32{leader}, leader, 9
+				q.Cuts = append(q.Cuts[:len(q.Cuts):len(q.Cuts)], quorum.AlignRecord{At: cut.At, Epoch: 9})
+			})
+			require.Equal(t, cut.At, p.Offsets().LogEnd)
+		})
+	}
+}
+
+// A follower that has not followed a cut gives up its suffix, also when its file
+// is lost: what it has is of epochs below the cut's.
+func TestACutIsFollowedWhenTheFileOfItsNoteIsLost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cut  quorum.AlignRecord
+	}{{"kept below", quorum.AlignRecord{At: 1, Epoch: 7}}, {"anew", quorum.AlignRecord{At: 1, Epoch: 7, Anew: true}}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.topic("t", nil, leader, node)
+			elect(w, "t", leader, 6)
+			follow(t, p, 3, at(plain("shared"), 0, 4), at(plain("own"), 1, 5), at(plain("own"), 2, 6))
+			require.NoError(t, w.m.Close(true))
+			require.NoError(t, w.fs.Remove("/data/logs/t-0/mirror-stops.json"))
+			w.start()
+			w.edit("t", func(top *quorum.Topic, q *quorum.Partition) {
+				top.Mirror, q.Mirror.State, q.Mirror.Aligned = "m", quorum.Mirroring, true
+				q.Cuts, q.LeaderEpoch = []quorum.AlignRecord{c.cut}, 8
+			})
+			o := w.get("t").Offsets()
+			require.EqualValues(t, 1, o.LogEnd)
+			require.Equal(t, c.cut.Anew, o.LogStart == 1)
+		})
+	}
+}
+
 // A follower that led, and wrote nothing, has an epoch that the source's batches
 // may be below: it goes with a cut, also where nothing lies above that.
 func TestACutForgetsEpochsWithoutARecord(t *testing.T) {
