@@ -184,6 +184,9 @@ var vacuousSamples = []struct {
 			return true
 		})
 	}},
+	{"PSM-7", "fan-out", "after a kill", func(t *testing.T, s *saga) { // a recovery before anything was written: its snapshot lies after the barrier
+		s.recovered(t)
+	}},
 	{"PSM-9", "resumed", "was empty because", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Producers != nil && e.Producers.Topic == "q" })
 	}},
@@ -454,6 +457,35 @@ func (s *saga) restarted(t *testing.T, episode int32, topic string, change func(
 		done = true
 		return true
 	})
+}
+
+// recovered kills every destination's broker, and starts it, right after each stop.
+func (s *saga) recovered(t *testing.T, more ...history.NodeEvent) {
+	for n, l := range s.legs {
+		i := slices.IndexFunc(s.events, func(e history.Event) bool { return e.Episode == n && e.Phase != nil && e.Phase.Name == history.TrafficAfter })
+		require.Positive(t, i)
+		for _, what := range []history.NodeEvent{history.NodeStarted, history.NodeKilled} {
+			s.events = slices.Insert(s.events, i, history.Event{Episode: n, Kind: history.KindNode, Node: &history.Node{Cluster: l.dst, Node: 1, What: what}})
+		}
+	}
+	for i := 0; i < len(s.events); i++ { // what becomes of a broker that is killed again
+		if e := s.events[i]; len(more) > 0 && e.Node != nil && e.Node.What == history.NodeKilled {
+			for k, what := range more {
+				s.events = slices.Insert(s.events, i+1+k, history.Event{Episode: e.Episode, Kind: history.KindNode, Node: &history.Node{Cluster: e.Node.Cluster, Node: 1, What: what}})
+			}
+		}
+	}
+	for i := range s.events {
+		s.events[i].Seq = int64(i + 1)
+	}
+}
+
+// A broker that lost its snapshots reads the log across the barrier again.
+func TestWithoutSnapshotsRecoveryReadsEverything(t *testing.T) {
+	s := shapes["fan-out"](nil).declareSamples("fan-out")
+	s.recovered(t, history.NodeLostSnapshots)
+	v := judged(s.evidence(t))["PSM-7"]
+	require.Equal(t, Held, v.Outcome, "%s %v", v.Reason, v.Findings)
 }
 
 // mirroring changes what a cluster described while it mirrored.
