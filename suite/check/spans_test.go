@@ -349,6 +349,17 @@ func TestCollisionsOfRewrittenIDsAreNamed(t *testing.T) {
 	}
 }
 
+func TestAMissingLastLogIsInconclusive(t *testing.T) {
+	s := probedFailback(nil)
+	ev := s.evidence(t)
+	before := len(ev.Replicas)
+	ev.Replicas = slices.DeleteFunc(ev.Replicas, func(r *Replica) bool { return r.Cluster == "A" && r.Topic == "t" })
+	require.Less(t, len(ev.Replicas), before)
+	v := judged(ev)["FB-3"]
+	require.Equal(t, Inconclusive, v.Outcome, "%s %v", v.Reason, v.Findings)
+	require.Contains(t, v.Reason, "the last log of t-0 on cluster A is missing")
+}
+
 func TestSpansThatWereNotExercisedAreInconclusive(t *testing.T) {
 	for _, tc := range []struct {
 		shape, id, says string
@@ -423,6 +434,29 @@ func TestSpansThatWereNotExercisedAreInconclusive(t *testing.T) {
 				e.Mirror.DestinationOffset = 0
 				return true
 			})
+		}},
+		{"chain", "CH-3", "held a record that its upstream cut", func(t *testing.T, s *saga) { // no more than the barrier came, during the stop
+			for i := range s.events {
+				if m := s.events[i].Mirror; m != nil && m.State == "MIRRORING" {
+					m.DestinationOffset = 0
+				}
+			}
+			for i := len(s.events) - 1; i >= 0; i-- {
+				e := s.events[i]
+				if e.Mirror == nil || e.Mirror.State != "STOPPED" {
+					continue
+				}
+				for n, l := range s.legs {
+					if l.src == e.Mirror.Cluster {
+						m := *e.Mirror
+						m.Cluster, m.Mirror, m.State, m.DestinationOffset = l.dst, l.mirror, "MIRRORING", m.BarrierOffset+1
+						s.events = slices.Insert(s.events, i, history.Event{Episode: n, Kind: history.KindMirrorState, Mirror: &m})
+					}
+				}
+			}
+			for i := range s.events {
+				s.events[i].Seq = int64(i + 1)
+			}
 		}},
 		{"chain", "CH-4", "close a loop", func(t *testing.T, s *saga) {
 			s.drop(t, func(e *history.Event) bool { return e.Probe != nil })
