@@ -252,7 +252,9 @@ func (t *trial) loops(r *ruling) (judged int) {
 		case p.Result.Outcome == history.Unknown:
 			continue
 		case p.Result.Outcome == history.Refused, p.After == "FAILED":
-			t.turnedDown(r, e, fmt.Sprintf("mirror %s, which closes a loop, refused", p.Mirror))
+			if !t.turnedDown(r, e, fmt.Sprintf("mirror %s, which closes a loop, refused", p.Mirror), "loop") {
+				continue
+			}
 		}
 		judged += t.harmless(r, e)
 	}

@@ -163,6 +163,13 @@ func TestOperationFindsWhatIsWrong(t *testing.T) {
 				}
 			})
 		}},
+		{"LINK-4", "failed with another cause", UnclearRefusal, func(o *told) {
+			o.edit(func(e *history.Event) {
+				if e.Mirror != nil && e.Mirror.State == "FAILED" {
+					e.Mirror.Error = "the cluster mirror timed out"
+				}
+			})
+		}},
 		{"FI-2", "accepted", AcceptedSource, func(o *told) {
 			o.change(history.ProbeSameTopic, "MIRRORING", func(p *history.Probe) { p.Result = &ok })
 		}},
@@ -238,6 +245,23 @@ func TestAStoppedTopicThatARestartMadeReadOnlyIsFound(t *testing.T) {
 
 func isProbe(what history.ProbeName, state string) func(*history.Event) bool {
 	return func(e *history.Event) bool { return e.Probe != nil && e.Probe.What == what && e.Probe.State == state }
+}
+
+// A refusal that asks to try again says nothing about what was asked for.
+func TestARetriableRefusalTurnsNothingDown(t *testing.T) {
+	for _, code := range []int16{7, 14, 15, 16} {
+		for id, what := range map[string]history.ProbeName{"LINK-4": history.ProbeOtherCluster, "FI-2": history.ProbeSameTopic} {
+			o := operated()
+			later := refusedBy(code)
+			o.edit(func(e *history.Event) {
+				if e.Probe != nil && e.Probe.What == what {
+					e.Probe.Result, e.Probe.After = &later, ""
+				}
+			})
+			v := o.verdicts()[id]
+			require.Equal(t, Inconclusive, v.Outcome, "%s, code %d: %s %v", id, code, v.Reason, v.Findings)
+		}
+	}
 }
 
 func TestOperationThatWasNotTriedIsInconclusive(t *testing.T) {

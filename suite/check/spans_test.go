@@ -280,6 +280,15 @@ func TestSpansFindWhatIsWrong(t *testing.T) {
 		{shape: "chain", id: "CH-4", name: "the loop feeds itself", anomaly: Duplicate, spoil: func(_ *testing.T, s *saga) {
 			s.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: "A", Topic: "ring", HighWatermark: 4}})
 		}},
+		{shape: "chain", id: "CH-4", name: "the loop failed with another cause", anomaly: UnclearRefusal, spoil: func(t *testing.T, s *saga) {
+			s.edit(t, func(e *history.Event) bool {
+				if e.Mirror == nil || e.Mirror.Topic != "ring" {
+					return false
+				}
+				e.Mirror.Error = "the source does not answer"
+				return true
+			})
+		}},
 		{shape: "chain", id: "CH-4", name: "the loop failed without a word", anomaly: UnclearRefusal, spoil: func(t *testing.T, s *saga) {
 			s.edit(t, func(e *history.Event) bool {
 				if e.Mirror == nil || e.Mirror.Topic != "ring" {
@@ -457,6 +466,16 @@ func TestSpansThatWereNotExercisedAreInconclusive(t *testing.T) {
 			for i := range s.events {
 				s.events[i].Seq = int64(i + 1)
 			}
+		}},
+		{"chain", "CH-4", "close a loop", func(t *testing.T, s *saga) {
+			later := refusedBy(7)
+			s.edit(t, func(e *history.Event) bool {
+				if e.Probe == nil || e.Probe.What != history.ProbeLoop {
+					return false
+				}
+				e.Probe.Result, e.Probe.After = &later, ""
+				return true
+			})
 		}},
 		{"chain", "CH-4", "close a loop", func(t *testing.T, s *saga) {
 			s.drop(t, func(e *history.Event) bool { return e.Probe != nil })
