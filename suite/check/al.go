@@ -29,7 +29,7 @@ func (t *trial) al1(r *ruling) {
 	}
 	r.need(len(failbacks) > 0, "no failback: no old primary was aligned")
 	r.need(collisions > 0, "no old primary was seen to hold, above the place where the logs part, records of a leader epoch that the new one uses too, at the same offsets")
-	r.saw("%d partitions had parted within the same leader epoch, and are one line", collisions)
+	r.saw("%d partitions had parted within the same leader epoch, and are one line; a cleaned log was not tried", collisions)
 }
 
 // sameEpoch says whether the old primary, before it began to mirror, held a batch

@@ -67,6 +67,16 @@ var badRuns = []struct {
 		b := at(w.b, 11)
 		b.value = b.value[:10]
 	}},
+	{id: "BAR-2", name: "bytes after the record", anomaly: BadEncoding, offset: 11, spoil: func(_ *testing.T, w *world) {
+		at(w.b, 11).value = append(barrier(11, 5, idA).value, 1, 2)
+	}},
+	{id: "BAR-2", name: "an unknown tagged field", anomaly: BadEncoding, offset: 11, spoil: func(_ *testing.T, w *world) {
+		v := barrier(11, 5, idA).value
+		at(w.b, 11).value = append(v[:len(v)-1], 1, 5, 1, 9)
+	}},
+	{id: "BAR-2", name: "one version too many", anomaly: BadEncoding, offset: 11, spoil: func(_ *testing.T, w *world) {
+		at(w.b, 11).value = append([]byte{0, 0}, barrier(11, 5, idA).value...)
+	}},
 	{id: "BAR-3", name: "not at L", anomaly: MisplacedBarrier, offset: 11, spoil: func(t *testing.T, w *world) {
 		w.edit(t, func(e *history.Event) bool {
 			if e.Mirror == nil || e.Mirror.LastMirrored != 11 {

@@ -99,6 +99,10 @@ func encodingFlaws(e *entry) (flaws [][2]string) {
 	flaw(c.KeyVersion == 0 && c.Type == wirelog.MirrorPIDReset && c.KeyRest == 0, "a key of version 0 and type 7, 4 bytes",
 		"version %d, type %d, %d bytes more", c.KeyVersion, c.Type, c.KeyRest)
 	flaw(c.ValueVersion == 0, "MirrorPidResetRecord version 0", "version %d", c.ValueVersion)
+	// Readers tolerate more (BAR-2); who writes a barrier adds nothing of its own.
+	flaw(!c.Prefixed, "no version before the record's own", "one more")
+	flaw(len(c.Tagged) == 0, "no tagged field: version 0 knows none", "%d", len(c.Tagged))
+	flaw(c.ValueRest == 0, "nothing after the record", "%d bytes more", c.ValueRest)
 	return flaws
 }
 

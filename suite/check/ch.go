@@ -189,10 +189,11 @@ func (t *trial) ch3(r *ruling) {
 }
 
 // heldAbove says whether the downstream held something at or above L when its
-// upstream stopped there: its log end was seen above L by then.
+// upstream stopped there: its log end was seen above L before the stop was
+// requested. Later the barrier, which lies at L, takes it there too.
 func (t *trial) heldAbove(down *judge, q, p *part) bool {
 	held := false
-	t.during(window{down.edge.started, p.stopped}, func(e *history.Event) {
+	t.during(window{down.edge.started, p.stopRequested}, func(e *history.Event) {
 		if m := e.Mirror; m != nil && m.Mirror == down.edge.Mirror && m.Cluster == q.Destination && m.Topic == q.topic && m.Partition == q.index {
 			held = held || m.DestinationOffset > p.lead.cut
 		}
@@ -251,7 +252,9 @@ func (t *trial) loops(r *ruling) (judged int) {
 		case p.Result.Outcome == history.Unknown:
 			continue
 		case p.Result.Outcome == history.Refused, p.After == "FAILED":
-			t.turnedDown(r, e, fmt.Sprintf("mirror %s, which closes a loop, refused", p.Mirror))
+			if !t.turnedDown(r, e, fmt.Sprintf("mirror %s, which closes a loop, refused", p.Mirror), "loop") {
+				continue
+			}
 		}
 		judged += t.harmless(r, e)
 	}

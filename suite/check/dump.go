@@ -69,6 +69,7 @@ func (j *judge) bar7(r *ruling) {
 			continue
 		}
 		d, e := j.dump(p), &p.lead.entries[p.lead.barrier]
+		r.need(d != nil, "%s was not dumped", p.place())
 		if d == nil || e.bad != nil || e.control == nil {
 			continue // a barrier that can't be read is BAR-2's
 		}

@@ -129,6 +129,8 @@ func (t *trial) fb3(r *ruling) {
 				continue
 			}
 			logs := []*side{t.final(p.Source, p.topic, p.index), t.final(p.Destination, p.topic, p.index)}
+			r.need(logs[0] != nil, "the last log of %s on cluster %s is missing", p.place(), p.Source)
+			r.need(logs[1] != nil, "the last log of %s on cluster %s is missing", p.place(), p.Destination)
 			for _, o := range j.order {
 				if o.sent.Cluster != p.Source || o.sent.Topic != p.topic || o.sent.Partition != p.index ||
 					o.result.Outcome != history.OK || o.began < p.writable || o.offset < 0 || o.offset+int64(o.sent.Count) > p.lead.cut {

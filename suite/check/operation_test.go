@@ -163,6 +163,13 @@ func TestOperationFindsWhatIsWrong(t *testing.T) {
 				}
 			})
 		}},
+		{"LINK-4", "failed with another cause", UnclearRefusal, func(o *told) {
+			o.edit(func(e *history.Event) {
+				if e.Mirror != nil && e.Mirror.State == "FAILED" {
+					e.Mirror.Error = "the cluster mirror timed out"
+				}
+			})
+		}},
 		{"FI-2", "accepted", AcceptedSource, func(o *told) {
 			o.change(history.ProbeSameTopic, "MIRRORING", func(p *history.Probe) { p.Result = &ok })
 		}},
@@ -213,6 +220,14 @@ func TestOperationFindsWhatIsWrong(t *testing.T) {
 				}
 			})
 		}},
+		{"OPS-2", "stuck to the end without a cause", UntoldState, func(o *told) {
+			o.state("v", "STOPPING", "settled", "", -1, 0)
+			o.state("w", "MIRRORING", "", "", 0, time.Minute)
+		}},
+		{"OPS-2", "failed without a cause when its mirror was deleted", UntoldState, func(o *told) {
+			o.state("v", "FAILED", "", "", -1, 0)
+			o.deleted()
+		}},
 		{"OPS-5", "read-only again", RefusedWrite, func(o *told) { o.write("B", refusedBy(134)) }},
 	} {
 		t.Run(tc.id+"/"+tc.name, func(t *testing.T) {
@@ -240,6 +255,48 @@ func isProbe(what history.ProbeName, state string) func(*history.Event) bool {
 	return func(e *history.Event) bool { return e.Probe != nil && e.Probe.What == what && e.Probe.State == state }
 }
 
+// deleted is the request to delete the mirror.
+func (o *told) deleted() {
+	o.add(history.Event{Kind: history.KindMirrorRPCBegin, Op: 99, MirrorRPC: &history.MirrorRPC{Cluster: "B", API: deleteAPI, Mirror: "ops"}})
+}
+
+// A stop that can't go on may say why, and a mirror that is deleted has no state.
+func TestAStuckStopMayNameItsCause(t *testing.T) {
+	for name, spoil := range map[string]func(o *told){
+		"a cause while STOPPING": func(o *told) {
+			o.state("v", "STOPPING", "settled", "the source does not answer", -1, 0)
+			o.state("v", "STOPPED", "", "", -1, time.Minute)
+		},
+		"deleted meanwhile": func(o *told) {
+			o.state("v", "STOPPING", "settled", "", -1, 0)
+			o.deleted()
+			o.add(history.Event{Kind: history.KindNote, Note: "later", At: o.now() + int64(time.Minute)})
+		},
+	} {
+		o := operated()
+		spoil(o)
+		v := o.verdicts()["OPS-2"]
+		require.Equal(t, Held, v.Outcome, "%s: %s %v", name, v.Reason, v.Findings)
+	}
+}
+
+// A refusal that asks to try again says nothing about what was asked for.
+func TestARetriableRefusalTurnsNothingDown(t *testing.T) {
+	for _, code := range []int16{7, 14, 15, 16} {
+		for id, what := range map[string]history.ProbeName{"LINK-4": history.ProbeOtherCluster, "FI-2": history.ProbeSameTopic} {
+			o := operated()
+			later := refusedBy(code)
+			o.edit(func(e *history.Event) {
+				if e.Probe != nil && e.Probe.What == what {
+					e.Probe.Result, e.Probe.After = &later, ""
+				}
+			})
+			v := o.verdicts()[id]
+			require.Equal(t, Inconclusive, v.Outcome, "%s, code %d: %s %v", id, code, v.Reason, v.Findings)
+		}
+	}
+}
+
 func TestOperationThatWasNotTriedIsInconclusive(t *testing.T) {
 	for _, tc := range []struct {
 		id, says string
@@ -253,6 +310,7 @@ func TestOperationThatWasNotTriedIsInconclusive(t *testing.T) {
 		{"OPS-1", "in state LOG_TRUNCATION", isProbe(history.ProbeStop, "LOG_TRUNCATION")},
 		{"OPS-1", "in state absent", isProbe(history.ProbeStop, absent)},
 		{"OPS-2", "held at a gate", func(e *history.Event) bool { return e.Gate != nil }},
+		{"OPS-2", "while it was held at before:settled", func(e *history.Event) bool { return e.Mirror != nil && e.Mirror.Step == "settled" }},
 		{"OPS-2", "while it mirrored", func(e *history.Event) bool { return e.Mirror != nil && e.Mirror.State == "MIRRORING" }},
 		{"OPS-2", "no step was stuck", func(e *history.Event) bool { return e.Mirror != nil && e.Mirror.Error != "" }},
 		{"OPS-5", "no write to a stopped topic", func(e *history.Event) bool { return e.Produce != nil }},

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -78,15 +79,17 @@ type heldGate struct {
 }
 
 // atGates holds that a partition which waits at a gate is described as STOPPING,
-// or what it is by then, with its step. A gate at which nobody described it
-// tells nothing.
+// or what it is by then, with its step. Each gate at which one waited has to be
+// described.
 func (t *trial) atGates(r *ruling) map[string]int {
 	told := map[string]int{}
+	held := map[string]bool{}
 	var waiting []*heldGate
 	for i := range t.ev.Events {
 		e := &t.ev.Events[i]
 		switch {
 		case e.Gate != nil && e.Gate.What == history.GateHeld && e.Gate.Partition != "":
+			held[e.Gate.Point] = true
 			waiting = append(waiting, &heldGate{cluster: e.Gate.Cluster, place: e.Gate.Partition, point: e.Gate.Point})
 		case e.Gate != nil && (e.Gate.What == history.GateReleased || e.Gate.What == history.GateCrashed):
 			waiting = slices.DeleteFunc(waiting, func(h *heldGate) bool {
@@ -99,6 +102,9 @@ func (t *trial) atGates(r *ruling) map[string]int {
 				}
 			}
 		}
+	}
+	for _, point := range slices.Sorted(maps.Keys(held)) {
+		r.need(told[point] > 0, "no partition was described while it was held at %s", point)
 	}
 	return told
 }
@@ -179,6 +185,9 @@ func (t *trial) lagSeen(r *ruling) (seen int) {
 // transient are states that a partition is to leave by itself.
 var transient = []string{"LOG_TRUNCATION", "EPOCH_FENCING", "PAUSING", "STOPPING"}
 
+// deleteAPI ends a mirror, and the states of its partitions with it.
+const deleteAPI = "DeleteClusterMirror"
+
 // stuckSteps holds that a partition which does not leave a transient state, or
 // has failed, says why. It returns how many did.
 func (t *trial) stuckSteps(r *ruling) (causes int) {
@@ -214,6 +223,14 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 				gates[g.Cluster] = 0
 			}
 		}
+		if d := e.MirrorRPC; e.Kind == history.KindMirrorRPCBegin && d.API == deleteAPI {
+			for key, s := range now { // what is in no mirror is in no state
+				if s.e.Mirror.Cluster == d.Cluster && s.e.Mirror.Mirror == d.Mirror {
+					end(s, e.At)
+					delete(now, key)
+				}
+			}
+		}
 		m := e.Mirror
 		if m == nil {
 			continue
@@ -228,9 +245,12 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 			s = &stay{e: e, since: e.At, held: gates[m.Cluster] > 0}
 			now[key] = s
 		}
-		if m.State == "FAILED" || slices.Contains(transient, m.State) && m.State != "STOPPING" {
+		if m.State == "FAILED" || slices.Contains(transient, m.State) {
 			s.cause = m.Error
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(now)) { // stuck to the end
+		end(now[key], t.ev.Events[len(t.ev.Events)-1].At)
 	}
 	return causes
 }

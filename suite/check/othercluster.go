@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 
 	"watershed.example/suite/history"
 )
@@ -27,10 +28,13 @@ func (t *trial) about(e *history.Event, a Anomaly, expected, got string) Finding
 }
 
 // turnedDown judges a mirror that had to be turned down: refused with words, or
-// FAILED with a cause. It says whether the probe counts.
-func (t *trial) turnedDown(r *ruling, e *history.Event, expected string) bool {
+// FAILED with a cause that says the word. It says whether the probe counts: a
+// refusal that asks to try again turns nothing down.
+func (t *trial) turnedDown(r *ruling, e *history.Event, expected, word string) bool {
 	p := e.Probe
 	switch {
+	case p.Result.Outcome == history.Refused && retriable[p.Result.Code]:
+		return false
 	case p.Result.Outcome == history.Refused && (p.Result.Code <= 0 || p.Result.Message == ""):
 		r.findings = append(r.findings, t.about(e, UnclearRefusal, expected+", with an error code and words that say why", answer(*p.Result)))
 	case p.Result.Outcome == history.Refused:
@@ -39,20 +43,24 @@ func (t *trial) turnedDown(r *ruling, e *history.Event, expected string) bool {
 		return false
 	case p.After != "FAILED":
 		r.findings = append(r.findings, t.about(e, AcceptedSource, expected, fmt.Sprintf("accepted, and the topic is %s after that", p.After)))
-	case !t.failedWithCause(p):
-		r.findings = append(r.findings, t.about(e, UnclearRefusal, expected+", with a cause", "FAILED without one"))
+	case !t.failedWithCause(p, word):
+		r.findings = append(r.findings, t.about(e, UnclearRefusal, expected+", with a cause that names the "+word, "FAILED without one"))
 	default:
 		return true
 	}
 	return true
 }
 
+// ofMirrors are the words for a mirror itself, which names no other cluster.
+var ofMirrors = strings.NewReplacer("cluster mirror", "", "cluster_mirror", "")
+
 // failedWithCause says whether describe showed the probe's topic FAILED, with
-// the cause.
-func (t *trial) failedWithCause(p *history.Probe) bool {
+// a cause that says the word.
+func (t *trial) failedWithCause(p *history.Probe, word string) bool {
 	for i := range t.ev.Events {
 		m := t.ev.Events[i].Mirror
-		if m != nil && m.Cluster == p.Cluster && m.Mirror == p.Mirror && m.Topic == p.Topic && m.State == "FAILED" && m.Error != "" {
+		if m != nil && m.Cluster == p.Cluster && m.Mirror == p.Mirror && m.Topic == p.Topic && m.State == "FAILED" &&
+			strings.Contains(ofMirrors.Replace(strings.ToLower(m.Error)), word) {
 			return true
 		}
 	}
@@ -65,7 +73,7 @@ func (t *trial) link4(r *ruling) {
 	refused, failed, sampled := 0, 0, 0
 	for _, e := range t.probes(history.ProbeOtherCluster) {
 		p := e.Probe
-		if t.turnedDown(r, e, fmt.Sprintf("mirror %s refused: another cluster answers than the one that it expects", p.Mirror)) {
+		if t.turnedDown(r, e, fmt.Sprintf("mirror %s refused: another cluster answers than the one that it expects", p.Mirror), "cluster") {
 			refused += b2i(p.Result.Outcome == history.Refused)
 			failed += b2i(p.Result.Outcome == history.OK)
 		}
@@ -95,7 +103,7 @@ func (t *trial) fi2(r *ruling) {
 			r.findings = append(r.findings, t.about(e, AcceptedSource, expected, "accepted"))
 			continue
 		}
-		if t.turnedDown(r, e, expected) {
+		if t.turnedDown(r, e, expected, "mirror") {
 			refused++
 		}
 	}

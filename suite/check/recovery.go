@@ -15,8 +15,9 @@ type comeback struct {
 	// killed says that it was not stopped cleanly.
 	started, went int64
 	killed        bool
-	// scanned says that no clean close lies between the barrier and the end, so
-	// that recovery had to read the log across the barrier.
+	// scanned says that neither a clean close nor a recovery lies between the
+	// barrier and the end, or that their snapshots were lost, so that recovery had
+	// to read the log across the barrier.
 	scanned bool
 	from    int64 // the log reached at least so far when it was asked
 }
@@ -46,8 +47,12 @@ func (j *judge) comebacks() []comeback {
 				case history.NodeKilled, history.NodeStopped:
 					c = comeback{p: p, went: e.Seq, killed: n.What == history.NodeKilled, scanned: n.What == history.NodeKilled && !clean[n.Node]}
 					clean[n.Node] = clean[n.Node] || n.What == history.NodeStopped && e.Seq > p.stopped
+				case history.NodeLostSnapshots:
+					c.scanned, clean[n.Node] = c.went > 0, false
 				case history.NodeStarted:
 					c.p, c.started = p, e.Seq
+					// Recovery writes a snapshot of what it has read.
+					clean[n.Node] = clean[n.Node] || c.went > j.barrierThere(p)
 				}
 				last[n.Node] = c
 			}
@@ -64,14 +69,18 @@ func (j *judge) comebacks() []comeback {
 	return all
 }
 
+// barrierThere is when the barrier was seen to be in the partition's log.
+func (j *judge) barrierThere(p *part) int64 {
+	return min(j.gateSeen(p, "after:barrier-appended"), j.gateSeen(p, "before:barrier-committed"), p.stopped)
+}
+
 // psm3 holds that no producer from before the barrier is known after recovery.
 func (j *judge) psm3(r *ruling) {
 	j.needStop(r)
 	kills, stops := 0, 0
 	for _, c := range j.comebacks() {
 		// Recovery has to meet the barrier: the broker ended when it was there.
-		there := min(j.gateSeen(c.p, "after:barrier-appended"), j.gateSeen(c.p, "before:barrier-committed"), c.p.stopped)
-		if c.went > there && len(c.p.lead.producersBelow(c.p.lead.boundary())) > 0 {
+		if c.went > j.barrierThere(c.p) && len(c.p.lead.producersBelow(c.p.lead.boundary())) > 0 {
 			if c.killed {
 				kills++
 			} else {

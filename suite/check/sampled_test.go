@@ -92,11 +92,34 @@ var vacuousSamples = []struct {
 			}
 		}
 	}},
+	{"LOG-5", "fan-out", "while it mirrored held", func(_ *testing.T, s *saga) { // only after the stop, by the barrier, there is one
+		high := int32(99)
+		for _, e := range s.events {
+			if e.Offsets != nil {
+				e.Offsets.LeaderEpoch = &high
+			}
+		}
+		for _, logs := range s.saved {
+			for cluster, topics := range logs {
+				for _, log := range topics {
+					for i := range log {
+						log[i].epoch = 0
+						if cluster != "A" && log[i].attributes&control != 0 && len(log[i].key) == 4 && log[i].key[3] == 7 {
+							log[i].epoch = 3
+						}
+					}
+				}
+			}
+		}
+	}},
 	{"LOG-5", "fan-out", "while it mirrored", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Offsets != nil && e.Seq < s.seqOf(1, history.StopRequested) })
 	}},
 	{"LOG-5", "fan-out", "after the stop", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Offsets != nil && e.Seq > s.seqOf(1, history.StopRequested) })
+	}},
+	{"BAR-7", "fan-out", "e-0 was not dumped", func(_ *testing.T, s *saga) {
+		s.dumps = slices.DeleteFunc(s.dumps, func(d Dump) bool { return d.Episode == 2 && d.Topic == "e" })
 	}},
 	{"RO-2", "resumed", "was open on the destination", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Kind == history.KindTxnBegin })
@@ -163,6 +186,9 @@ var vacuousSamples = []struct {
 			return true
 		})
 	}},
+	{"PSM-7", "fan-out", "after a kill", func(t *testing.T, s *saga) { // a recovery before anything was written: its snapshot lies after the barrier
+		s.recovered(t)
+	}},
 	{"PSM-9", "resumed", "was empty because", func(_ *testing.T, s *saga) {
 		s.without(func(e *history.Event) bool { return e.Producers != nil && e.Producers.Topic == "q" })
 	}},
@@ -172,7 +198,7 @@ var vacuousSamples = []struct {
 }
 
 func TestWhatWasNotSampledIsInconclusive(t *testing.T) {
-	covered := map[string]bool{"BAR-7": true} // TestWithoutSamplesNothingIsShown
+	covered := map[string]bool{}
 	for _, tc := range vacuousSamples {
 		covered[tc.id] = true
 		s := shapes[tc.shape](nil).declareSamples(tc.shape)
@@ -433,6 +459,37 @@ func (s *saga) restarted(t *testing.T, episode int32, topic string, change func(
 		done = true
 		return true
 	})
+}
+
+// recovered kills every destination's broker, and starts it, right after each stop.
+func (s *saga) recovered(t *testing.T, more ...history.NodeEvent) {
+	for n, l := range s.legs {
+		i := slices.IndexFunc(s.events, func(e history.Event) bool {
+			return e.Episode == n && e.Phase != nil && e.Phase.Name == history.TrafficAfter
+		})
+		require.Positive(t, i)
+		for _, what := range []history.NodeEvent{history.NodeStarted, history.NodeKilled} {
+			s.events = slices.Insert(s.events, i, history.Event{Episode: n, Kind: history.KindNode, Node: &history.Node{Cluster: l.dst, Node: 1, What: what}})
+		}
+	}
+	for i := 0; i < len(s.events); i++ { // what becomes of a broker that is killed again
+		if e := s.events[i]; len(more) > 0 && e.Node != nil && e.Node.What == history.NodeKilled {
+			for k, what := range more {
+				s.events = slices.Insert(s.events, i+1+k, history.Event{Episode: e.Episode, Kind: history.KindNode, Node: &history.Node{Cluster: e.Node.Cluster, Node: 1, What: what}})
+			}
+		}
+	}
+	for i := range s.events {
+		s.events[i].Seq = int64(i + 1)
+	}
+}
+
+// A broker that lost its snapshots reads the log across the barrier again.
+func TestWithoutSnapshotsRecoveryReadsEverything(t *testing.T) {
+	s := shapes["fan-out"](nil).declareSamples("fan-out")
+	s.recovered(t, history.NodeLostSnapshots)
+	v := judged(s.evidence(t))["PSM-7"]
+	require.Equal(t, Held, v.Outcome, "%s %v", v.Reason, v.Findings)
 }
 
 // mirroring changes what a cluster described while it mirrored.

@@ -280,6 +280,15 @@ func TestSpansFindWhatIsWrong(t *testing.T) {
 		{shape: "chain", id: "CH-4", name: "the loop feeds itself", anomaly: Duplicate, spoil: func(_ *testing.T, s *saga) {
 			s.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: "A", Topic: "ring", HighWatermark: 4}})
 		}},
+		{shape: "chain", id: "CH-4", name: "the loop failed with another cause", anomaly: UnclearRefusal, spoil: func(t *testing.T, s *saga) {
+			s.edit(t, func(e *history.Event) bool {
+				if e.Mirror == nil || e.Mirror.Topic != "ring" {
+					return false
+				}
+				e.Mirror.Error = "the source does not answer"
+				return true
+			})
+		}},
 		{shape: "chain", id: "CH-4", name: "the loop failed without a word", anomaly: UnclearRefusal, spoil: func(t *testing.T, s *saga) {
 			s.edit(t, func(e *history.Event) bool {
 				if e.Mirror == nil || e.Mirror.Topic != "ring" {
@@ -347,6 +356,17 @@ func TestCollisionsOfRewrittenIDsAreNamed(t *testing.T) {
 			require.True(t, slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Anomaly == tc.anomaly && f.Offset == tc.offset && f.Episode == 2 }), "%v", v.Findings)
 		})
 	}
+}
+
+func TestAMissingLastLogIsInconclusive(t *testing.T) {
+	s := probedFailback(nil)
+	ev := s.evidence(t)
+	before := len(ev.Replicas)
+	ev.Replicas = slices.DeleteFunc(ev.Replicas, func(r *Replica) bool { return r.Cluster == "A" && r.Topic == "t" })
+	require.Less(t, len(ev.Replicas), before)
+	v := judged(ev)["FB-3"]
+	require.Equal(t, Inconclusive, v.Outcome, "%s %v", v.Reason, v.Findings)
+	require.Contains(t, v.Reason, "the last log of t-0 on cluster A is missing")
 }
 
 func TestSpansThatWereNotExercisedAreInconclusive(t *testing.T) {
@@ -421,6 +441,39 @@ func TestSpansThatWereNotExercisedAreInconclusive(t *testing.T) {
 					return false
 				}
 				e.Mirror.DestinationOffset = 0
+				return true
+			})
+		}},
+		{"chain", "CH-3", "held a record that its upstream cut", func(t *testing.T, s *saga) { // no more than the barrier came, during the stop
+			for i := range s.events {
+				if m := s.events[i].Mirror; m != nil && m.State == "MIRRORING" {
+					m.DestinationOffset = 0
+				}
+			}
+			for i := len(s.events) - 1; i >= 0; i-- {
+				e := s.events[i]
+				if e.Mirror == nil || e.Mirror.State != "STOPPED" {
+					continue
+				}
+				for n, l := range s.legs {
+					if l.src == e.Mirror.Cluster {
+						m := *e.Mirror
+						m.Cluster, m.Mirror, m.State, m.DestinationOffset = l.dst, l.mirror, "MIRRORING", m.BarrierOffset+1
+						s.events = slices.Insert(s.events, i, history.Event{Episode: n, Kind: history.KindMirrorState, Mirror: &m})
+					}
+				}
+			}
+			for i := range s.events {
+				s.events[i].Seq = int64(i + 1)
+			}
+		}},
+		{"chain", "CH-4", "close a loop", func(t *testing.T, s *saga) {
+			later := refusedBy(7)
+			s.edit(t, func(e *history.Event) bool {
+				if e.Probe == nil || e.Probe.What != history.ProbeLoop {
+					return false
+				}
+				e.Probe.Result, e.Probe.After = &later, ""
 				return true
 			})
 		}},

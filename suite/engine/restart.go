@@ -24,7 +24,8 @@ const (
 	Clean Restart = "clean"
 	// KillNine kills it.
 	KillNine Restart = "kill-9"
-	// LostSnapshots kills it, and no producer snapshot is left.
+	// LostSnapshots kills it, and no producer snapshot is left. It was closed
+	// cleanly since the barrier, so that there is one to lose.
 	LostSnapshots Restart = "lost-snapshots"
 	// TornTail kills it amid a write: half a batch follows the last one.
 	TornTail Restart = "torn-tail"
@@ -43,6 +44,14 @@ func (e *episode) restart(ctx context.Context) error {
 		return nil
 	}
 	e.story.forgetWatch(e.Mirror.To)
+	if how == LostSnapshots {
+		if err := e.story.world.restartAll(ctx, e.Mirror.To); err != nil {
+			return err
+		}
+		if err := awaitServing(ctx, e.promoted.raw, e.layout.All); err != nil {
+			return err
+		}
+	}
 	for _, n := range e.story.world.env.Cluster(e.Mirror.To).Nodes() {
 		if err := e.restartNode(ctx, n, how); err != nil {
 			return err
@@ -68,36 +77,50 @@ func (e *episode) restartNode(ctx context.Context, n *fixtures.Node, how Restart
 	if err := end(ctx); err != nil {
 		return err
 	}
-	old := 0
-	damage := map[Restart]func(dir string, p traffic.Partition) error{
-		LostSnapshots: func(dir string, _ traffic.Partition) error {
-			_, err := removeSnapshots(dir, 0)
+	if how == LostSnapshots || how == TornTail || how == OldSnapshot {
+		damaged := 0
+		if err := n.Alter(ctx, func(data string) (err error) {
+			damaged, err = e.damage(filepath.Join(data, "logs"), how)
 			return err
-		},
-		TornTail: func(dir string, _ traffic.Partition) error { return tearTail(dir) },
-		// A snapshot from before the barrier holds what lies below L at most.
-		OldSnapshot: func(dir string, p traffic.Partition) error {
-			left, err := removeSnapshots(dir, e.stopped[p].LastMirrored+1)
-			old += left
-			return err
-		},
-	}[how]
-	if damage != nil {
-		if err := n.Alter(ctx, func(data string) error {
-			for _, p := range e.layout.All {
-				if err := damage(filepath.Join(data, "logs", p.String()), p); err != nil {
-					return err
-				}
-			}
-			return nil
 		}); err != nil {
 			return err
 		}
-	}
-	if how == OldSnapshot && old == 0 {
-		return fmt.Errorf("%s has no producer snapshot from before a barrier", n)
+		if damaged == 0 {
+			return fmt.Errorf("%s: %s has nothing to damage", how, n)
+		}
+		if how == LostSnapshots {
+			e.rec.Add(history.Event{Kind: history.KindNode, Node: &history.Node{
+				Cluster: e.Mirror.To, Node: int32(n.Number()), What: history.NodeLostSnapshots,
+			}})
+		}
 	}
 	return n.Start(ctx)
+}
+
+// damage does to the logs of a node that is down what a way to restart says, and
+// returns to how many things: snapshots removed, tails torn, or snapshots from
+// before the barrier that are the newest now.
+func (e *episode) damage(logs string, how Restart) (damaged int, err error) {
+	for _, p := range e.layout.All {
+		dir := filepath.Join(logs, p.String())
+		var removed, left, torn int
+		switch how {
+		case LostSnapshots:
+			removed, _, err = removeSnapshots(dir, 0)
+			damaged += removed
+		case TornTail:
+			torn, err = tearTail(dir)
+			damaged += torn
+		case OldSnapshot:
+			// A snapshot from before the barrier holds what lies below L at most.
+			_, left, err = removeSnapshots(dir, e.stopped[p].LastMirrored+1)
+			damaged += left
+		}
+		if err != nil {
+			return damaged, err
+		}
+	}
+	return damaged, nil
 }
 
 // snapshotNow restarts the destination cleanly while it mirrors, so that it
@@ -116,32 +139,34 @@ func (e *episode) snapshotNow(ctx context.Context) error {
 }
 
 // removeSnapshots removes a partition's producer snapshots at and above offset
-// from, and says how many are left.
-func removeSnapshots(dir string, from int64) (left int, err error) {
+// from, and says how many it removed and how many are left.
+func removeSnapshots(dir string, from int64) (removed, left int, err error) {
 	all, err := filepath.Glob(filepath.Join(dir, "*.snapshot"))
 	if err != nil {
-		return 0, err
+		return removed, left, err
 	}
 	for _, path := range all {
 		var at int64
 		if _, err := fmt.Sscanf(filepath.Base(path), "%d.snapshot", &at); err != nil {
-			return 0, fmt.Errorf("name of snapshot %s: %w", path, err)
+			return removed, left, fmt.Errorf("name of snapshot %s: %w", path, err)
 		}
 		if at < from {
 			left++
 		} else if err := os.Remove(path); err != nil {
-			return 0, err
+			return removed, left, err
+		} else {
+			removed++
 		}
 	}
-	return left, nil
+	return removed, left, nil
 }
 
 // tearTail appends the first half of a segment's last bytes to it, as a write
-// does that a crash has cut.
-func tearTail(dir string) error {
+// does that a crash has cut. It returns 0 where there is not one batch to tear.
+func tearTail(dir string) (torn int, err error) {
 	all, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil || len(all) == 0 {
-		return errors.Join(err, fmt.Errorf("%s holds no segment to tear", dir))
+		return 0, errors.Join(err, fmt.Errorf("%s holds no segment to tear", dir))
 	}
 	newest := all[0]
 	for _, path := range all {
@@ -149,17 +174,17 @@ func tearTail(dir string) error {
 	}
 	data, err := os.ReadFile(newest)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(data) < 80 {
-		return nil // not one batch
+		return 0, nil
 	}
 	f, err := os.OpenFile(newest, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_, err = f.Write(data[:70])
-	return errors.Join(err, f.Close())
+	return 1, errors.Join(err, f.Close())
 }
 
 // awaitServing waits until a restarted cluster answers for every partition.

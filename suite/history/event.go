@@ -163,7 +163,7 @@ func (e *Event) validatePayload() error {
 	case e.Probe != nil:
 		return e.Probe.validate()
 	case e.Node != nil:
-		return oneOf("what", e.Node.What, NodeStarted, NodeStopped, NodeKilled, NodePaused, NodeResumed)
+		return oneOf("what", e.Node.What, NodeStarted, NodeStopped, NodeKilled, NodePaused, NodeResumed, NodeLostSnapshots)
 	}
 	return nil
 }

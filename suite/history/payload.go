@@ -381,6 +381,9 @@ const (
 	NodeKilled  NodeEvent = "killed"
 	NodePaused  NodeEvent = "paused"
 	NodeResumed NodeEvent = "resumed"
+	// NodeLostSnapshots is a broker that is down, and whose producer snapshots
+	// were taken away: its recovery has to read its logs from their start.
+	NodeLostSnapshots NodeEvent = "lost-snapshots"
 )
 
 // Node is an event in a broker's life.

@@ -47,7 +47,7 @@ func Loop(ctx context.Context, rec *Recorder, ring []Source) error {
 				return err
 			}
 		}
-		result := created
+		result := notCreated(created)
 		if created.Outcome == history.OK {
 			result = answerOf(s.Start(ctx, RingTopic))
 		}

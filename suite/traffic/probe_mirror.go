@@ -197,6 +197,12 @@ func answerOf(err error) *history.Result {
 	return r
 }
 
+// notCreated is the result of a probe whose mirror could not be created: what it
+// was to ask for was not asked, so that nothing was refused.
+func notCreated(created *history.Result) *history.Result {
+	return &history.Result{Outcome: history.Unknown, Message: fmt.Sprintf("the probe's mirror was not created: code %d %s", created.Code, created.Message)}
+}
+
 // probe records one probe about a topic of the mirror.
 func (s *sideMirror) probe(p history.Probe) {
 	p.Cluster, p.Mirror, p.Partition = s.dst.Name, s.name, -1
@@ -219,6 +225,9 @@ func OtherCluster(ctx context.Context, rec *Recorder, source Source, destination
 	}
 	defer s.close(ctx, topic, byID)
 	if created.Outcome != history.OK {
+		if created.Code != kerr.InconsistentClusterID.Code {
+			created = notCreated(created)
+		}
 		s.probe(history.Probe{What: history.ProbeOtherCluster, Topic: topic, Result: created})
 		return context.Cause(ctx)
 	}
@@ -292,7 +301,7 @@ func SameTopic(ctx context.Context, rec *Recorder, second Source, destination Cl
 	if err != nil {
 		return err
 	}
-	p := history.Probe{What: history.ProbeSameTopic, Topic: topic, State: StateMirroring, Result: created}
+	p := history.Probe{What: history.ProbeSameTopic, Topic: topic, State: StateMirroring, Result: notCreated(created)}
 	if created.Outcome == history.OK {
 		p.Result = answerOf(s.Start(ctx, topic))
 	}
