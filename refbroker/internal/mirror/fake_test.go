@@ -48,6 +48,7 @@ type fakePartition struct {
 	start    int64 // of an empty log
 	expected []replica.Barrier
 	below    []replica.Barrier // barriers that were before start
+	asked    func()            // by Offsets, when set
 	looked   bool              // ReadOnly was asked
 }
 
@@ -116,6 +117,12 @@ func (p *fakePartition) endLocked() int64 {
 
 func (p *fakePartition) Offsets() replica.Offsets {
 	_, epoch := p.Leader()
+	p.mu.Lock()
+	asked := p.asked
+	p.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := replica.Offsets{LogEnd: p.endLocked(), LeaderEpoch: epoch, LogEpoch: -1, LogStart: p.start}

@@ -20,14 +20,22 @@ var errNoAnswer = errors.New("no answer from the source yet")
 // whileSlow runs do. Should that take longer than slowAfter and allowed, tell
 // learns what it is waiting for, once, and never after do has returned.
 func whileSlow(what string, allowed time.Duration, tell func(error), do func() error) error {
+	since := time.Now()
+	return whileLate(allowed+slowAfter, func() {
+		tell(fmt.Errorf("%w: waiting since %s for %s", errNoAnswer, since.UTC().Format(time.RFC3339), what))
+	}, do)
+}
+
+// whileLate runs do, and tell once when that takes longer than after: never
+// later than do has returned, for which tell is waited for.
+func whileLate(after time.Duration, tell func(), do func() error) error {
 	var mu sync.Mutex
 	done := false
-	since := time.Now()
-	timer := time.AfterFunc(allowed+slowAfter, func() {
+	timer := time.AfterFunc(after, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !done {
-			tell(fmt.Errorf("%w: waiting since %s for %s", errNoAnswer, since.UTC().Format(time.RFC3339), what))
+			tell()
 		}
 	})
 	defer func() {

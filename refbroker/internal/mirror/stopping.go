@@ -107,9 +107,7 @@ func (d *driver) stop(part replica.API) error {
 		if err != nil {
 			return err
 		}
-		late := time.AfterFunc(lateStep, func() { s.tellLate(st.name) })
-		err = st.run(s, d.ctx, v)
-		late.Stop()
+		err = whileLate(lateStep, func() { s.tellLate(st.name) }, func() error { return st.run(s, d.ctx, v) })
 		if err != nil {
 			return fmt.Errorf("step %s: %w", st.name, err)
 		}

@@ -3,8 +3,11 @@ package mirror
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,6 +97,46 @@ func TestAStepThatFailsIsTriedAgainAndSaysWhy(t *testing.T) {
 	d.requireStopped(someBatches(), 11)
 	d.await("the last gate", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.passed) >= 15 })
 	require.Len(t, g.passed, 15, "a gate was passed twice: %v", g.passed)
+}
+
+// What tells of a late step while that ends is waited for: it would tell of the
+// step when that is behind.
+func TestAStepIsNotOverWhileItIsToldToBeLate(t *testing.T) {
+	d := newDestination(t)
+	s := newFakeSource(t, "127.0.0.1:0", sourceID)
+	s.put(4, someBatches()...)
+	d.mirrorAll(s)
+	d.crash()
+	g := &stoppingGate{}
+	d.gate = g
+	settle := make(chan struct{})
+	d.part.settle = settle
+	d.start()
+	d.desire(quorum.Stopped)
+	phase := func() string { st, _ := d.m.Status("t", topicID, 0); return st.Phase }
+	d.await("the step to settle", func() bool { return phase() == StepSettled })
+	telling, told := make(chan struct{}), make(chan struct{})
+	var asked atomic.Bool // who tells asks first
+	d.part.mu.Lock()
+	d.part.asked = func() {
+		if asked.CompareAndSwap(false, true) {
+			close(telling)
+			<-told
+		}
+	}
+	d.part.mu.Unlock()
+	<-telling
+	close(settle)
+	passed := func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return slices.Contains(g.passed, "after:"+StepSettled)
+	}
+	require.Never(t, passed, 100*time.Millisecond, time.Millisecond, "the step is over")
+	close(told)
+	d.requireStopped(someBatches(), 11)
+	st, _ := d.m.Status("t", topicID, 0)
+	require.Empty(t, st.Error)
 }
 
 func TestAStopNeedsNoSourceAlsoAfterARestart(t *testing.T) {
