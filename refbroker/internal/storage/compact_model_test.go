@@ -83,7 +83,7 @@ func (m *compactor) end(rt *rapid.T) {
 	o := rapid.SampledFrom(open).Draw(rt, "transaction")
 	raw := psm.EndTxnMarker{
 		ProducerID: o.ProducerID, ProducerEpoch: o.Epoch + rapid.Int16Range(0, 1).Draw(rt, "bump"),
-		CoordinatorEpoch: int32(m.leader), Commit: rapid.Bool().Draw(rt, "commit"), Timestamp: m.now,
+		CoordinatorEpoch: m.leader, Commit: rapid.Bool().Draw(rt, "commit"), Timestamp: m.now,
 	}.Append(nil)
 	_, err := m.l.AppendAsLeader(raw, m.leader, coordinator)
 	require.NoError(rt, err)
