@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/shards"
 )
 
 // Description is a group as it is described.
@@ -58,12 +60,12 @@ func (c *Coordinator) Describe(ctx context.Context, group string) (Description, 
 // List returns all groups of this node that keep wants, by id; without their
 // members.
 func (c *Coordinator) List(keep func(Description) bool) ([]Description, error) {
-	shards, err := c.led()
+	led, err := c.shards.Led()
 	if err != nil {
 		return nil, err
 	}
 	var all []Description
-	for _, s := range shards {
+	for _, s := range led {
 		s.mu.Lock()
 		err := s.ready()
 		if err == nil {
@@ -121,7 +123,7 @@ func (s *shard) bury(e *entry, done func(error)) error {
 		return err
 	}
 	s.enqueue(e, write{
-		by: noProducer(),
+		by: shards.NoProducer(),
 		records: func() []Record {
 			all := tombstones(e.group.ID, e.ledger.All())
 			if e.group.Used() {
@@ -181,7 +183,7 @@ func (c *Coordinator) DeleteOffsets(ctx context.Context, group string, partition
 			gone = append(gone, p)
 		}
 		s.enqueue(e, write{
-			by: noProducer(),
+			by: shards.NoProducer(),
 			records: func() []Record {
 				return tombstones(group, slices.DeleteFunc(gone, func(p Partition) bool { return !slices.Contains(e.ledger.All(), p) }))
 			},
@@ -218,7 +220,7 @@ func (s *shard) sweep() {
 			_ = s.bury(e, func(error) {}) // it is idle
 		case len(gone) > 0:
 			s.enqueue(e, write{
-				by: noProducer(), records: func() []Record { return tombstones(e.group.ID, gone) }, done: func(error) {},
+				by: shards.NoProducer(), records: func() []Record { return tombstones(e.group.ID, gone) }, done: func(error) {},
 			})
 		}
 	}

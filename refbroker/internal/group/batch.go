@@ -1,139 +1,16 @@
 package group
 
-import (
-	"errors"
-	"fmt"
-	"hash/crc32"
-
-	"github.com/twmb/franz-go/pkg/kbin"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"watershed.example/psm"
-)
-
-// The fixed part of a batch header (message format v2).
-const (
-	batchHeader     = 61
-	batchLengthAt   = 8
-	batchCRCAt      = 17
-	batchAttrsAt    = 21
-	batchLengthBase = 12
-)
-
-// The attributes of a batch.
-const (
-	attrCompression   = 0x7
-	attrTransactional = 0x10
-	attrControl       = 0x20
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+import "watershed.example/refbroker/internal/shards"
 
 // Producer is who writes a batch in a transaction.
-type Producer struct {
-	ID    int64
-	Epoch int16
-}
+type Producer = shards.Producer
 
-func noProducer() Producer { return Producer{-1, -1} }
-
-// encodeBatch is a batch of records, as a coordinator appends it: no sequence,
-// offsets left to the log. With a producer it is transactional.
+// encodeBatch is a batch of records as the coordinator appends it. With a
+// producer it is transactional.
 func encodeBatch(timestamp int64, by Producer, records []Record) []byte {
-	var body []byte
+	raw := make([]shards.Record, len(records))
 	for i, r := range records {
-		record := kmsg.Record{OffsetDelta: int32(i)}
-		record.Key, record.Value = encodeRecord(r)
-		record.Length = int32(len(record.AppendTo(nil)) - 1) // less the varint of a length of 0
-		body = record.AppendTo(body)
+		raw[i].Key, raw[i].Value = encodeRecord(r)
 	}
-	batch := kmsg.RecordBatch{
-		PartitionLeaderEpoch: -1, Magic: 2, FirstTimestamp: timestamp, MaxTimestamp: timestamp, LastOffsetDelta: int32(len(records) - 1),
-		ProducerID: by.ID, ProducerEpoch: by.Epoch, FirstSequence: -1, NumRecords: int32(len(records)), Records: body,
-	}
-	if by.ID >= 0 {
-		batch.Attributes = attrTransactional
-	}
-	raw := batch.AppendTo(nil)
-	batch.Length = int32(len(raw) - batchLengthBase)
-	batch.CRC = int32(crc32.Checksum(raw[batchAttrsAt:], castagnoli))
-	return batch.AppendTo(nil)
-}
-
-// visitor takes what a log holds, in its order.
-type visitor struct {
-	// record is one record; producer is -1 outside a transaction.
-	record func(offset, producer int64, key, value []byte) error
-	// marker ends a producer's transaction.
-	marker func(producer int64, commit bool)
-}
-
-var errCompressed = errors.New("compressed batches are not written by coordinators")
-
-// decodeBatches visits the whole batches in raw, and returns the offset after
-// the last of them, or -1 when there is none. Keys and values alias raw.
-// Batches below from were visited before.
-func decodeBatches(raw []byte, from int64, v visitor) (next int64, err error) {
-	next = -1
-	for len(raw) >= batchHeader {
-		r := kbin.Reader{Src: raw}
-		base := r.Int64()
-		size := int64(r.Int32()) + batchLengthBase
-		if size < batchHeader || size > int64(len(raw)) {
-			return next, fmt.Errorf("batch at offset %d: length %d does not fit into %d bytes", base, size, len(raw))
-		}
-		one := raw[:size]
-		var b kmsg.RecordBatch
-		if err := b.ReadFrom(one); err != nil {
-			return next, fmt.Errorf("batch at offset %d: %w", base, err)
-		}
-		if got := crc32.Checksum(one[batchAttrsAt:], castagnoli); uint32(b.CRC) != got {
-			return next, fmt.Errorf("batch at offset %d: CRC is %08x, header says %08x", base, got, uint32(b.CRC))
-		}
-		raw = raw[size:]
-		after := base + int64(b.LastOffsetDelta) + 1
-		if after > from {
-			if err := visitBatch(one, &b, base, v); err != nil {
-				return next, fmt.Errorf("batch at offset %d: %w", base, err)
-			}
-		}
-		next = after
-	}
-	return next, nil
-}
-
-func visitBatch(raw []byte, b *kmsg.RecordBatch, base int64, v visitor) error {
-	if b.Attributes&attrControl != 0 {
-		got, err := psm.DecodeBatch(raw)
-		if err != nil {
-			return err
-		}
-		switch got.Control.Type {
-		case psm.ControlCommit, psm.ControlAbort:
-			v.marker(got.ProducerID, got.Control.Type == psm.ControlCommit)
-		}
-		return nil
-	}
-	if b.Attributes&attrCompression != 0 {
-		return errCompressed
-	}
-	producer := int64(-1)
-	if b.Attributes&attrTransactional != 0 {
-		producer = b.ProducerID
-	}
-	records := kbin.Reader{Src: b.Records}
-	for range b.NumRecords {
-		record := kbin.Reader{Src: records.Span(int(records.Varint()))}
-		record.Int8()
-		record.Varlong()
-		delta := record.Varint()
-		key, value := record.VarintBytes(), record.VarintBytes()
-		if !records.Ok() || !record.Ok() {
-			return kbin.ErrNotEnoughData
-		}
-		if err := v.record(base+int64(delta), producer, key, value); err != nil {
-			return err
-		}
-	}
-	return nil
+	return shards.EncodeBatch(timestamp, by, raw...)
 }

@@ -2,7 +2,6 @@ package group
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/shards"
 )
 
 func drawRecord(t *rapid.T) Record {
@@ -54,14 +54,14 @@ func drawRecord(t *rapid.T) Record {
 func TestBatchRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOfN(rapid.Custom(drawRecord), 1, 5).Draw(t, "records")
-		by := noProducer()
+		by := shards.NoProducer()
 		if rapid.Bool().Draw(t, "transactional") {
-			by = Producer{rapid.Int64Min(0).Draw(t, "producer"), rapid.Int16Min(0).Draw(t, "epoch")}
+			by = Producer{ID: rapid.Int64Min(0).Draw(t, "producer"), Epoch: rapid.Int16Min(0).Draw(t, "epoch")}
 		}
 		raw := encodeBatch(5, by, want)
 		binary.BigEndian.PutUint64(raw, 41)
 		var got []Record
-		next, err := decodeBatches(raw, 41, visitor{record: func(offset, producer int64, key, value []byte) error {
+		next, err := shards.DecodeBatches(raw, 41, shards.Visitor{Record: func(offset, producer int64, key, value []byte) error {
 			require.Equal(t, int64(41+len(got)), offset)
 			require.Equal(t, by.ID, producer)
 			r, ok, err := decodeRecord(key, value)
@@ -72,31 +72,13 @@ func TestBatchRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(41+len(want)), next)
 		require.Equal(t, want, got)
-		next, err = decodeBatches(raw, next, visitor{record: func(int64, int64, []byte, []byte) error {
+		next, err = shards.DecodeBatches(raw, next, shards.Visitor{Record: func(int64, int64, []byte, []byte) error {
 			t.Fatal("visited again")
 			return nil
 		}})
 		require.NoError(t, err)
 		require.Equal(t, int64(41+len(want)), next)
 	})
-}
-
-func TestMarkersAreVisited(t *testing.T) {
-	raw := encodeBatch(5, Producer{7, 0}, []Record{{Group: "g", Partition: &Partition{"t", 0}}})
-	raw = psm.EndTxnMarker{BaseOffset: 1, ProducerID: 7, Commit: true}.Append(raw)
-	raw = psm.EndTxnMarker{BaseOffset: 2, ProducerID: 8}.Append(raw)
-	type end struct {
-		producer int64
-		commit   bool
-	}
-	var ends []end
-	next, err := decodeBatches(raw, 0, visitor{
-		record: func(int64, int64, []byte, []byte) error { return nil },
-		marker: func(p int64, c bool) { ends = append(ends, end{p, c}) },
-	})
-	require.NoError(t, err)
-	require.Equal(t, int64(3), next)
-	require.Equal(t, []end{{7, true}, {8, false}}, ends)
 }
 
 // What Kafka of other versions writes.
@@ -154,32 +136,16 @@ func TestRecordsOfOthers(t *testing.T) {
 	require.ErrorContains(t, err, "too short")
 }
 
-func TestDamagedBatchIsNamed(t *testing.T) {
-	raw := encodeBatch(1, noProducer(), []Record{{Group: "g", Partition: &Partition{"t", 1}}})
-	none := visitor{record: func(int64, int64, []byte, []byte) error { return nil }}
-	for at := batchAttrsAt; at < len(raw); at++ {
-		bad := append([]byte(nil), raw...)
-		bad[at] ^= 0x10
-		_, err := decodeBatches(bad, 0, none)
-		require.ErrorContains(t, err, "batch at offset 0")
-	}
-	_, err := decodeBatches(raw[:len(raw)-1], 0, none)
-	require.ErrorContains(t, err, "does not fit")
-}
-
 func FuzzDecodeBatches(f *testing.F) {
-	f.Add(encodeBatch(1, noProducer(), []Record{{Group: "g", Partition: &Partition{"t", 1}, Commit: &Commit{Offset: 3, ExpiresAt: -1}}}))
-	f.Add(encodeBatch(1, Producer{1, 2}, []Record{{Group: "g", Metadata: &Metadata{Members: []StoredMember{{ID: "m"}}}}, {Group: "h"}}))
+	f.Add(encodeBatch(1, shards.NoProducer(), []Record{{Group: "g", Partition: &Partition{"t", 1}, Commit: &Commit{Offset: 3, ExpiresAt: -1}}}))
+	f.Add(encodeBatch(1, Producer{ID: 1, Epoch: 2}, []Record{{Group: "g", Metadata: &Metadata{Members: []StoredMember{{ID: "m"}}}}, {Group: "h"}}))
 	f.Add(psm.EndTxnMarker{ProducerID: 7, Commit: true}.Append(nil))
 	f.Fuzz(func(_ *testing.T, raw []byte) {
 		// The checksum would keep the fuzzer out: mend it.
-		if len(raw) >= batchHeader {
-			binary.BigEndian.PutUint32(raw[batchCRCAt:], crc32.Checksum(raw[batchAttrsAt:], castagnoli))
-			binary.BigEndian.PutUint32(raw[batchLengthAt:], uint32(len(raw)-batchLengthBase))
-		}
-		_, _ = decodeBatches(raw, 0, visitor{
-			record: func(_, _ int64, key, value []byte) error { _, _, err := decodeRecord(key, value); return err },
-			marker: func(int64, bool) {},
+		shards.SealBatch(raw)
+		_, _ = shards.DecodeBatches(raw, 0, shards.Visitor{
+			Record: func(_, _ int64, key, value []byte) error { _, _, err := decodeRecord(key, value); return err },
+			Marker: func(int64, bool) {},
 		})
 	})
 }

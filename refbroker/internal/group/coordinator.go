@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/replica"
-	"watershed.example/refbroker/internal/txn"
+	"watershed.example/refbroker/internal/shards"
 )
 
 // TopicName is the internal topic that holds groups and their offsets.
@@ -19,7 +18,7 @@ const TopicName = "__consumer_offsets"
 
 // PartitionFor is the partition of [TopicName] that holds a group: by the same
 // hash as that of transactional ids.
-func PartitionFor(group string, partitions int) int32 { return txn.PartitionFor(group, partitions) }
+func PartitionFor(group string, partitions int) int32 { return shards.PartitionFor(group, partitions) }
 
 // Log is what the coordinator needs of a partition of [TopicName];
 // replica.API has it.
@@ -34,15 +33,9 @@ type Log interface {
 // Cluster is what the coordinator asks the rest of its node. Nothing here may
 // wait for the coordinator.
 type Cluster interface {
-	// Shards is the number of partitions of [TopicName], 0 while there is no
-	// such topic.
-	Shards() int
-	// Leads reports whether this node leads a partition of [TopicName], and in
-	// which leader epoch.
-	Leads(shard int32) (epoch int32, leads bool)
-	// Changed returns a channel that is closed when Shards, Leads or TopicID may
-	// answer otherwise.
-	Changed() <-chan struct{}
+	// Topic is [TopicName]. Changed is closed too when TopicID may answer
+	// otherwise.
+	shards.Topic
 	// Open returns this node's replica of a partition of [TopicName].
 	Open(shard int32) (Log, error)
 	// TopicID is the id of the topic that has a name now.
@@ -118,12 +111,8 @@ func (c *Config) setDefaults() {
 // Coordinator is a node's group coordinator. Its methods answer *kerr.Error
 // values.
 type Coordinator struct {
-	cfg Config
-
-	mu     sync.Mutex // never held while waiting
-	shards map[int32]*shard
-	// moved is closed, and replaced, when shards change.
-	moved chan struct{}
+	cfg    Config
+	shards *shards.Set[*shard]
 }
 
 // New returns a Coordinator, which answers NOT_COORDINATOR or
@@ -131,121 +120,26 @@ type Coordinator struct {
 // node leads.
 func New(cfg Config) *Coordinator {
 	cfg.setDefaults()
-	return &Coordinator{cfg: cfg, shards: map[int32]*shard{}, moved: make(chan struct{})}
+	c := &Coordinator{cfg: cfg}
+	c.shards = shards.New(cfg.Cluster, func(ctx context.Context, index, epoch int32) *shard { return newShard(ctx, c, index, epoch) })
+	return c
 }
 
 // Run follows the leadership of [TopicName] until ctx ends, and then waits for
 // everything that it started.
-func (c *Coordinator) Run(ctx context.Context) {
-	defer c.follow(context.Background(), nil)
-	for {
-		changed := c.cfg.Cluster.Changed()
-		want := map[int32]int32{}
-		for i := range int32(c.cfg.Cluster.Shards()) {
-			if epoch, leads := c.cfg.Cluster.Leads(i); leads {
-				want[i] = epoch
-			}
-		}
-		c.follow(ctx, want)
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
-}
+func (c *Coordinator) Run(ctx context.Context) { c.shards.Run(ctx) }
 
-// follow ends the shards that are not in want, by leader epoch, and starts
-// those that are missing.
-func (c *Coordinator) follow(ctx context.Context, want map[int32]int32) {
-	var ended []*shard
-	c.mu.Lock()
-	for i, s := range c.shards {
-		if epoch, ok := want[i]; !ok || epoch != s.epoch {
-			delete(c.shards, i)
-			ended = append(ended, s)
-		}
-	}
-	c.mu.Unlock()
-	for _, s := range ended {
-		s.end()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, epoch := range want {
-		if c.shards[i] == nil {
-			s := newShard(ctx, c, i, epoch)
-			c.shards[i] = s
-			s.work.Go(s.run)
-		}
-	}
-	close(c.moved)
-	c.moved = make(chan struct{})
-}
-
-// shard returns the part of the coordinator that a group belongs to.
-func (c *Coordinator) shard(group string) (*shard, error) {
-	n := c.cfg.Cluster.Shards()
-	if n == 0 {
-		return nil, kerr.CoordinatorNotAvailable
-	}
-	i := PartitionFor(group, n)
-	c.mu.Lock()
-	s := c.shards[i]
-	c.mu.Unlock()
-	if s != nil {
-		return s, nil
-	}
-	if _, leads := c.cfg.Cluster.Leads(i); leads {
+// loaded returns the part of the coordinator that a group belongs to, and waits
+// a little for what is being loaded.
+func (c *Coordinator) loaded(ctx context.Context, group string) (*shard, error) {
+	s, loaded, err := c.shards.Await(ctx, group, c.cfg.LoadWait)
+	switch {
+	case err != nil:
+		return nil, err
+	case !loaded:
 		return nil, kerr.CoordinatorLoadInProgress
 	}
-	return nil, kerr.NotCoordinator
-}
-
-// loaded is shard, but waits a little for what is being loaded.
-func (c *Coordinator) loaded(ctx context.Context, group string) (*shard, error) {
-	deadline := time.NewTimer(c.cfg.LoadWait)
-	defer deadline.Stop()
-	for {
-		c.mu.Lock()
-		moved := c.moved
-		c.mu.Unlock()
-		s, err := c.shard(group)
-		if err != nil && !errors.Is(err, kerr.CoordinatorLoadInProgress) {
-			return nil, err
-		}
-		var loaded <-chan struct{}
-		if s != nil {
-			loaded = s.loadedOnce
-		}
-		select {
-		case <-loaded:
-			return s, nil
-		case <-moved:
-		case <-ctx.Done():
-			return nil, kerr.CoordinatorLoadInProgress
-		case <-deadline.C:
-			return nil, kerr.CoordinatorLoadInProgress
-		}
-	}
-}
-
-// led returns all shards that this node leads.
-func (c *Coordinator) led() ([]*shard, error) {
-	var all []*shard
-	for i := range int32(c.cfg.Cluster.Shards()) {
-		if _, leads := c.cfg.Cluster.Leads(i); !leads {
-			continue
-		}
-		c.mu.Lock()
-		s := c.shards[i]
-		c.mu.Unlock()
-		if s == nil {
-			return nil, kerr.CoordinatorLoadInProgress
-		}
-		all = append(all, s)
-	}
-	return all, nil
+	return s, nil
 }
 
 func (c *Coordinator) wall() int64 { return c.cfg.Now().UnixMilli() }

@@ -479,7 +479,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 		synctest.Wait()
 		require.NoError(t, w.c.Delete(t.Context(), "g"))
-		s, err := w.c.shard("g")
+		s, err := w.c.shards.Of("g")
 		require.NoError(t, err)
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/shards"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -178,13 +179,13 @@ func (l *memLog) records(t require.TestingT) []Record {
 	defer l.mu.Unlock()
 	var all []Record
 	for _, raw := range l.raw {
-		_, err := decodeBatches(raw, 0, visitor{
-			record: func(_, _ int64, key, value []byte) error {
+		_, err := shards.DecodeBatches(raw, 0, shards.Visitor{
+			Record: func(_, _ int64, key, value []byte) error {
 				r, _, err := decodeRecord(key, value)
 				all = append(all, r)
 				return err
 			},
-			marker: func(int64, bool) {},
+			Marker: func(int64, bool) {},
 		})
 		require.NoError(t, err)
 	}
@@ -292,7 +293,7 @@ func (w *world) commit(by Committer, p Partition, at int64) error {
 }
 
 func (w *world) commitIn(producer int64, by Committer, p Partition, at int64) error {
-	return w.c.CommitInTransaction(w.t.Context(), "g", by, Transaction{ID: "x", Producer: Producer{producer, 0}, Version: 2}, []Offset{w.offset(p, at)})
+	return w.c.CommitInTransaction(w.t.Context(), "g", by, Transaction{ID: "x", Producer: Producer{ID: producer, Epoch: 0}, Version: 2}, []Offset{w.offset(p, at)})
 }
 
 // fetch returns offsets; UNSTABLE_OFFSET_COMMIT is -2.

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/shards"
 )
 
 func now() time.Time { return time.Now() }
@@ -48,7 +49,7 @@ func (c *Coordinator) Commit(ctx context.Context, group string, by Committer, re
 	if err != nil {
 		return err
 	}
-	return c.commit(ctx, s, group, by, noProducer(), 0, retention, offsets)
+	return c.commit(ctx, s, group, by, shards.NoProducer(), 0, retention, offsets)
 }
 
 // CommitInTransaction answers a TxnOffsetCommit: the offsets take effect when

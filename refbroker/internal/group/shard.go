@@ -10,6 +10,7 @@ import (
 
 	"watershed.example/refbroker/internal/lock"
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/shards"
 )
 
 // shard is the coordinator's part for one partition of [TopicName], in one
@@ -67,9 +68,18 @@ func newShard(ctx context.Context, c *Coordinator, index, epoch int32) *shard {
 	return s
 }
 
-// end stops the shard and waits for everything that it started. Its work is
+// LeaderEpoch implements [shards.Shard].
+func (s *shard) LeaderEpoch() int32 { return s.epoch }
+
+// Loaded implements [shards.Shard].
+func (s *shard) Loaded() <-chan struct{} { return s.loadedOnce }
+
+// Start implements [shards.Shard].
+func (s *shard) Start() { s.work.Go(s.run) }
+
+// End stops the shard and waits for everything that it started. Its work is
 // only ever begun with mu held and the context alive.
-func (s *shard) end() {
+func (s *shard) End() {
 	s.mu.Lock()
 	s.cancel(kerr.NotCoordinator)
 	s.mu.Unlock()
@@ -78,20 +88,11 @@ func (s *shard) end() {
 
 // run loads the shard and then looks after its groups until it ends.
 func (s *shard) run() {
-	wait := s.c.cfg.Backoff
-	for {
-		err := s.load()
-		if err == nil {
-			break
-		}
-		if s.ctx.Err() != nil {
-			return
-		}
+	loaded := shards.Retry(s.ctx, s.c.cfg.Backoff, s.load, func(err error) {
 		s.c.cfg.Log.Warn("groups not loaded yet", "partition", s.index, "epoch", s.epoch, "err", err)
-		if !pause(s.ctx, wait) {
-			return
-		}
-		wait = min(2*wait, 50*s.c.cfg.Backoff)
+	})
+	if !loaded {
+		return
 	}
 	sweep := time.NewTicker(s.c.cfg.SweepEvery)
 	defer sweep.Stop()
@@ -185,7 +186,7 @@ func (s *shard) follow() {
 				return
 			}
 			s.c.cfg.Log.Warn("offsets not followed", "partition", s.index, "err", err)
-			if !pause(s.ctx, wait) {
+			if !shards.Pause(s.ctx, wait) {
 				return
 			}
 			wait = min(2*wait, 50*s.c.cfg.Backoff)
@@ -231,7 +232,7 @@ func (s *shard) catchUp(ctx context.Context) error {
 func (s *shard) replay(raw []byte) (next int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return decodeBatches(raw, s.at, visitor{record: s.replayRecord, marker: s.replayMarker})
+	return shards.DecodeBatches(raw, s.at, shards.Visitor{Record: s.replayRecord, Marker: s.replayMarker})
 }
 
 func (s *shard) replayRecord(offset, producer int64, key, value []byte) error {
@@ -301,16 +302,4 @@ func (s *shard) ready() error {
 		return kerr.CoordinatorLoadInProgress
 	}
 	return nil
-}
-
-// pause waits; it returns false when ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/shards"
 )
 
 // write is what a group wants in the log.
@@ -92,7 +93,7 @@ func (s *shard) carryOut(e *entry) {
 			continue
 		}
 		records := []Record{{Group: e.group.ID, Metadata: f.Store}}
-		s.enqueue(e, write{by: noProducer(), records: func() []Record { return records }, done: func(err error) {
+		s.enqueue(e, write{by: shards.NoProducer(), records: func() []Record { return records }, done: func(err error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			err = writeError(err)

@@ -1,12 +1,13 @@
 package txn
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/refbroker/internal/shards"
 )
 
 // Tagged fields of ours in the flexible TransactionLogValue; Kafka skips tags
@@ -138,75 +139,7 @@ func decodeDebts(b []byte) ([]Debt, error) {
 	return debts, r.Complete()
 }
 
-// The fixed part of a batch header (message format v2).
-const (
-	batchHeader     = 61
-	batchLengthAt   = 8
-	batchCRCAt      = 17
-	batchAttrsAt    = 21
-	batchLengthBase = 12
-)
-
-// encodeBatch is a batch of one record, as a coordinator appends it: no
-// producer id, offsets left to the log.
-func encodeBatch(timestamp int64, key, value []byte) []byte {
-	record := kmsg.Record{Key: key, Value: value}
-	record.Length = int32(len(record.AppendTo(nil)) - 1)
-	batch := kmsg.RecordBatch{
-		PartitionLeaderEpoch: -1, Magic: 2, FirstTimestamp: timestamp, MaxTimestamp: timestamp,
-		ProducerID: noProducerID, ProducerEpoch: noProducerEpoch, FirstSequence: -1,
-		NumRecords: 1, Records: record.AppendTo(nil),
-	}
-	raw := batch.AppendTo(nil)
-	batch.Length = int32(len(raw) - batchLengthBase)
-	batch.CRC = int32(castagnoli(raw[batchAttrsAt:]))
-	return batch.AppendTo(nil)
-}
-
-var errCompressed = errors.New("compressed batches are not written by coordinators")
-
-// decodeBatches calls visit for each record of the whole batches in raw, and
-// returns the offset after the last of them, or -1 when there is none. Keys
-// and values alias raw.
-func decodeBatches(raw []byte, visit func(key, value []byte) error) (next int64, err error) {
-	next = -1
-	for len(raw) >= batchHeader {
-		r := kbin.Reader{Src: raw}
-		base := r.Int64()
-		size := int(r.Int32()) + batchLengthBase
-		if size < batchHeader || size > len(raw) {
-			return next, fmt.Errorf("batch at offset %d: length %d does not fit into %d bytes", base, size, len(raw))
-		}
-		var b kmsg.RecordBatch
-		if err := b.ReadFrom(raw[:size]); err != nil {
-			return next, fmt.Errorf("batch at offset %d: %w", base, err)
-		}
-		if got := castagnoli(raw[batchAttrsAt:size]); uint32(b.CRC) != got {
-			return next, fmt.Errorf("batch at offset %d: CRC is %08x, header says %08x", base, got, uint32(b.CRC))
-		}
-		raw = raw[size:]
-		next = base + int64(b.LastOffsetDelta) + 1
-		const compression, control = 0x7, 0x20
-		if b.Attributes&control != 0 {
-			continue
-		}
-		if b.Attributes&compression != 0 {
-			return next, fmt.Errorf("batch at offset %d: %w", base, errCompressed)
-		}
-		records := kbin.Reader{Src: b.Records}
-		for range b.NumRecords {
-			record := kbin.Reader{Src: records.Span(int(records.Varint()))}
-			record.Int8()
-			record.Varlong()
-			record.Varint()
-			key, value := record.VarintBytes(), record.VarintBytes()
-			if !records.Ok() || !record.Ok() {
-				return next, fmt.Errorf("batch at offset %d: %w", base, kbin.ErrNotEnoughData)
-			}
-			if err := visit(key, value); err != nil {
-				return next, fmt.Errorf("batch at offset %d: %w", base, err)
-			}
-		}
-	}
-	return next, nil
+// encode is the batch that records t.
+func encode(t Txn) []byte {
+	return shards.EncodeBatch(t.UpdatedAt, shards.NoProducer(), shards.Record{Key: encodeKey(t.ID), Value: encodeValue(t)})
 }

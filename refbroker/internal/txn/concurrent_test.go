@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"watershed.example/refbroker/internal/shards"
 )
 
 // Many producers at once, while the leadership of every shard moves on: what a
@@ -45,7 +47,7 @@ func TestConcurrentProducersOverLeaderChanges(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var mover sync.WaitGroup
 	mover.Go(func() {
-		for i := 0; pause(ctx, 3*time.Millisecond); i++ {
+		for i := 0; shards.Pause(ctx, 3*time.Millisecond); i++ {
 			w.set(func() { w.epochs[i%3] += 2 })
 		}
 	})

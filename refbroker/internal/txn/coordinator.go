@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/shards"
 )
 
 // Log is what the coordinator needs of a partition of [TopicName];
@@ -23,15 +23,9 @@ type Log interface {
 // Cluster is what the coordinator asks the rest of its node. Nothing here may
 // wait for the coordinator.
 type Cluster interface {
-	// Shards is the number of partitions of [TopicName], 0 while there is no
-	// such topic.
-	Shards() int
-	// Leads reports whether this node leads a partition of [TopicName], and in
-	// which leader epoch, which is the coordinator epoch of its markers.
-	Leads(shard int32) (epoch int32, leads bool)
-	// Changed returns a channel that is closed when Shards, Leads or
-	// Partition may answer otherwise.
-	Changed() <-chan struct{}
+	// Topic is [TopicName]; the leader epoch is the coordinator epoch of the
+	// markers. Changed is closed too when Partition may answer otherwise.
+	shards.Topic
 	// Open returns this node's replica of a partition of [TopicName].
 	Open(shard int32) (Log, error)
 	// Partition tells what a transaction must know of a partition.
@@ -128,10 +122,7 @@ type Coordinator struct {
 	cfg Config
 	ids idBlock
 
-	mu     sync.Mutex // never held while waiting
-	shards map[int32]*shard
-	// moved is closed, and replaced, when shards change.
-	moved chan struct{}
+	shards *shards.Set[*shard]
 }
 
 // New returns a Coordinator, which answers NOT_COORDINATOR or
@@ -139,121 +130,22 @@ type Coordinator struct {
 // node leads.
 func New(cfg Config) *Coordinator {
 	cfg.setDefaults()
-	return &Coordinator{cfg: cfg, ids: newIDBlock(cfg.Cluster.AllocateProducerIDs), shards: map[int32]*shard{}, moved: make(chan struct{})}
+	c := &Coordinator{cfg: cfg, ids: newIDBlock(cfg.Cluster.AllocateProducerIDs)}
+	c.shards = shards.New(cfg.Cluster, func(ctx context.Context, index, epoch int32) *shard { return newShard(ctx, c, index, epoch) })
+	return c
 }
 
 // Run follows the leadership of [TopicName] until ctx ends, and then waits for
 // everything that it started.
-func (c *Coordinator) Run(ctx context.Context) {
-	defer c.follow(context.Background(), nil)
-	for {
-		changed := c.cfg.Cluster.Changed()
-		want := map[int32]int32{}
-		for i := range int32(c.cfg.Cluster.Shards()) {
-			if epoch, leads := c.cfg.Cluster.Leads(i); leads {
-				want[i] = epoch
-			}
-		}
-		c.follow(ctx, want)
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
-}
-
-// follow ends the shards that are not in want, by leader epoch, and starts
-// those that are missing.
-func (c *Coordinator) follow(ctx context.Context, want map[int32]int32) {
-	var ended []*shard
-	c.mu.Lock()
-	for i, s := range c.shards {
-		if epoch, ok := want[i]; !ok || epoch != s.epoch {
-			delete(c.shards, i)
-			ended = append(ended, s)
-		}
-	}
-	c.mu.Unlock()
-	for _, s := range ended {
-		s.end(kerr.NotCoordinator)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, epoch := range want {
-		if c.shards[i] == nil {
-			s := newShard(ctx, c, i, epoch)
-			c.shards[i] = s
-			s.work.Go(s.run)
-		}
-	}
-	close(c.moved)
-	c.moved = make(chan struct{})
-}
+func (c *Coordinator) Run(ctx context.Context) { c.shards.Run(ctx) }
 
 // shard returns the part of the coordinator that a transactional id belongs to.
-func (c *Coordinator) shard(id string) (*shard, error) {
-	n := c.cfg.Cluster.Shards()
-	if n == 0 {
-		return nil, kerr.CoordinatorNotAvailable
-	}
-	i := PartitionFor(id, n)
-	c.mu.Lock()
-	s := c.shards[i]
-	c.mu.Unlock()
-	if s != nil {
-		return s, nil
-	}
-	if _, leads := c.cfg.Cluster.Leads(i); leads {
-		return nil, kerr.CoordinatorLoadInProgress
-	}
-	return nil, kerr.NotCoordinator
-}
-
-// led returns all shards that this node leads.
-func (c *Coordinator) led() ([]*shard, error) {
-	var all []*shard
-	for i := range int32(c.cfg.Cluster.Shards()) {
-		if _, leads := c.cfg.Cluster.Leads(i); !leads {
-			continue
-		}
-		c.mu.Lock()
-		s := c.shards[i]
-		c.mu.Unlock()
-		if s == nil {
-			return nil, kerr.CoordinatorLoadInProgress
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
+func (c *Coordinator) shard(id string) (*shard, error) { return c.shards.Of(id) }
 
 // loadedShard is shard, but waits a little for what is being loaded.
 func (c *Coordinator) loadedShard(ctx context.Context, id string) (*shard, error) {
-	deadline := time.NewTimer(c.cfg.LoadWait)
-	defer deadline.Stop()
-	for {
-		c.mu.Lock()
-		moved := c.moved
-		c.mu.Unlock()
-		s, err := c.shard(id)
-		if err != nil && !errors.Is(err, kerr.CoordinatorLoadInProgress) {
-			return nil, err
-		}
-		var loaded <-chan struct{}
-		if s != nil {
-			loaded = s.loadedOnce
-		}
-		select {
-		case <-loaded:
-			return s, nil
-		case <-moved:
-		case <-ctx.Done():
-			return s, err
-		case <-deadline.C:
-			return s, err
-		}
-	}
+	s, _, err := c.shards.Await(ctx, id, c.cfg.LoadWait)
+	return s, err
 }
 
 func (c *Coordinator) now() int64 { return c.cfg.Now().UnixMilli() }

@@ -27,12 +27,12 @@ func (c *Coordinator) Describe(id string) (Txn, error) {
 // keep, by id. now is ms since 1970.
 func (c *Coordinator) List(keep func(t Txn, now int64) bool) ([]Txn, error) {
 	now := c.now()
-	shards, err := c.led()
+	led, err := c.shards.Led()
 	if err != nil {
 		return nil, err
 	}
 	var all []Txn
-	for _, s := range shards {
+	for _, s := range led {
 		s.mu.Lock()
 		err := s.ready()
 		for _, e := range s.txns {

@@ -204,10 +204,8 @@ func (w *world) start(t require.TestingT) (c *Coordinator, stop func()) {
 func awaitLoaded(t require.TestingT, c *Coordinator, i int32) *shard {
 	var s *shard
 	require.Eventually(t, func() bool {
-		c.mu.Lock()
-		s = c.shards[i]
-		c.mu.Unlock()
-		if s == nil {
+		var ok bool
+		if s, ok = c.shards.At(i); !ok {
 			return false
 		}
 		s.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/shards"
 )
 
 // markerOf is the marker of a transaction that is being ended.
@@ -43,7 +44,7 @@ func (s *shard) mark(t Txn) (owed []Debt, ok bool) {
 			}
 		}
 		left = again
-		if len(left) > 0 && !pause(s.ctx, wait) {
+		if len(left) > 0 && !shards.Pause(s.ctx, wait) {
 			return nil, false
 		}
 	}
@@ -95,11 +96,11 @@ func (c *Coordinator) judge(p Partition, err error) verdict {
 // partitions may keep it from that: its marker is written too. That the
 // coordinator then tries it again is harmless.
 func (c *Coordinator) SettleDebts(ctx context.Context, p Partition) error {
-	shards, err := c.led()
+	led, err := c.shards.Led()
 	if err != nil {
 		return err
 	}
-	for _, s := range shards {
+	for _, s := range led {
 		s.mu.Lock()
 		if err := s.ready(); err != nil {
 			s.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/shards"
 )
 
 // model is what a transactional id should be, told without a coordinator's
@@ -65,7 +66,7 @@ func newMachine(t *rapid.T) *machine {
 		// Near the end of the epochs.
 		old := newTxn(modelID, 5000)
 		old.Epoch, old.UpdatedAt, old.TimeoutMillis = rapid.Int16Range(32762, 32767).Draw(t, "epoch"), m.clock, 1000
-		raw := encodeBatch(0, encodeKey(modelID), encodeValue(old))
+		raw := shards.EncodeBatch(0, shards.NoProducer(), shards.Record{Key: encodeKey(modelID), Value: encodeValue(old)})
 		_, err := m.w.logs[0].Append(context.Background(), raw, replica.AppendOptions{Acks: -1, Purpose: replica.ForInternal})
 		require.NoError(t, err)
 		m.m.known, m.m.cur = true, old.identity()

@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,53 +12,29 @@ import (
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/shards"
 )
-
-// DefaultShards is transaction.state.log.num.partitions. Kafka's default is
-// 50, for clusters with more nodes than a test has.
-const DefaultShards = 8
 
 // NewForNode returns the coordinator of a node.
 func NewForNode(e *env.Env) *Coordinator {
-	n := node{e}
+	n := node{e, shards.TopicOf(e, TopicName)}
 	return New(Config{Cluster: n, Markers: n, Now: e.Host.Now, Log: e.Log.With("part", "transaction coordinator")})
 }
 
 // EnsureTopic makes [TopicName] if there is none yet.
 func EnsureTopic(ctx context.Context, e *env.Env) error {
-	if e.Quorum.Image().Topics[TopicName] != nil {
-		return nil
-	}
-	configs := map[string]string{"cleanup.policy": "compact"}
+	var configs map[string]string
 	if len(e.Quorum.Voters()) > 2 {
-		configs["min.insync.replicas"] = "2" // transaction.state.log.min.isr
+		configs = map[string]string{"min.insync.replicas": "2"} // transaction.state.log.min.isr
 	}
-	_, err := e.Topics.CreateTopic(ctx, env.NewTopic{Name: TopicName, Partitions: DefaultShards, Internal: true, Configs: configs})
-	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		return fmt.Errorf("create %s: %w", TopicName, err)
-	}
-	return nil
+	return shards.TopicOf(e, TopicName).Ensure(ctx, configs)
 }
 
 // node is a broker's node as its coordinator sees it.
-type node struct{ *env.Env }
-
-func (n node) Shards() int {
-	if t := n.Quorum.Image().Topics[TopicName]; t != nil {
-		return len(t.Partitions)
-	}
-	return 0
+type node struct {
+	*env.Env
+	shards.OnNode
 }
-
-func (n node) Leads(shard int32) (epoch int32, leads bool) {
-	_, p, err := n.Quorum.Image().Partition(TopicName, shard)
-	if err != nil {
-		return -1, false
-	}
-	return p.LeaderEpoch, p.Leader == n.NodeID
-}
-
-func (n node) Changed() <-chan struct{} { return n.Quorum.Changed() }
 
 func (n node) Open(shard int32) (Log, error) { return n.Replicas.Partition(TopicName, shard) }
 

@@ -13,6 +13,7 @@ import (
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/shards"
 )
 
 // Versions of what coordinators and leaders ask of each other.
@@ -188,7 +189,7 @@ func (c *Coordinator) elsewhere(ctx context.Context, r AddRequest) ([]error, boo
 	deadline := time.Now().Add(c.cfg.AddWait)
 	for {
 		errs, ok := c.cfg.Cluster.Elsewhere(ctx, shard, r)
-		if !ok || !containsError(errs, kerr.ConcurrentTransactions) || time.Now().After(deadline) || !pause(ctx, elsewherePause) {
+		if !ok || !containsError(errs, kerr.ConcurrentTransactions) || time.Now().After(deadline) || !shards.Pause(ctx, elsewherePause) {
 			return errs, ok
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/shards"
 )
 
 // shard is the coordinator's part for one partition of [TopicName], in one
@@ -53,31 +54,31 @@ func newShard(ctx context.Context, c *Coordinator, index, epoch int32) *shard {
 	return s
 }
 
-// end stops the shard and waits for everything that it started. Its work is
+// LeaderEpoch implements [shards.Shard].
+func (s *shard) LeaderEpoch() int32 { return s.epoch }
+
+// Loaded implements [shards.Shard].
+func (s *shard) Loaded() <-chan struct{} { return s.loadedOnce }
+
+// Start implements [shards.Shard].
+func (s *shard) Start() { s.work.Go(s.run) }
+
+// End stops the shard and waits for everything that it started. Its work is
 // only ever begun with mu held and the context alive.
-func (s *shard) end(cause error) {
+func (s *shard) End() {
 	s.mu.Lock()
-	s.cancel(cause)
+	s.cancel(kerr.NotCoordinator)
 	s.mu.Unlock()
 	s.work.Wait()
 }
 
 // run loads the shard and then looks after its transactions until it ends.
 func (s *shard) run() {
-	wait := s.c.cfg.Backoff
-	for {
-		err := s.load()
-		if err == nil {
-			break
-		}
-		if s.ctx.Err() != nil {
-			return
-		}
+	loaded := shards.Retry(s.ctx, s.c.cfg.Backoff, s.load, func(err error) {
 		s.c.cfg.Log.Warn("transaction state not loaded yet", "partition", s.index, "epoch", s.epoch, "err", err)
-		if !pause(s.ctx, wait) {
-			return
-		}
-		wait = min(2*wait, 50*s.c.cfg.Backoff)
+	})
+	if !loaded {
+		return
 	}
 	tick := time.NewTicker(s.c.cfg.SweepEvery)
 	defer tick.Stop()
@@ -115,7 +116,7 @@ func (s *shard) load() error {
 		if err != nil {
 			return fmt.Errorf("read at %d: %w", at, err)
 		}
-		next, err := decodeBatches(got.Raw, func(key, value []byte) error {
+		next, err := shards.DecodeBatches(got.Raw, at, shards.Visitor{Record: func(_, _ int64, key, value []byte) error {
 			t, ok, err := decodeRecord(key, value)
 			switch {
 			case err != nil || !ok:
@@ -126,7 +127,7 @@ func (s *shard) load() error {
 				txns[t.ID] = t
 			}
 			return nil
-		})
+		}})
 		if err != nil {
 			return err
 		}
@@ -241,7 +242,7 @@ func (s *shard) update(id string, decide func(t Txn, ok bool) outcome) (outcome,
 func (s *shard) write(t Txn) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.c.cfg.WriteTimeout)
 	defer cancel()
-	_, err := s.log.Append(ctx, encodeBatch(t.UpdatedAt, encodeKey(t.ID), encodeValue(t)), replica.AppendOptions{
+	_, err := s.log.Append(ctx, encode(t), replica.AppendOptions{
 		Purpose: replica.ForInternal, Acks: -1, LeaderEpoch: s.epoch,
 	})
 	if err != nil && s.ctx.Err() != nil {
@@ -268,7 +269,7 @@ func (s *shard) finish(t Txn) {
 			}
 			return outcome{write: &done}
 		})
-		if err == nil || errors.Is(err, kerr.InvalidTxnState) || !pause(s.ctx, wait) {
+		if err == nil || errors.Is(err, kerr.InvalidTxnState) || !shards.Pause(s.ctx, wait) {
 			return
 		}
 	}
@@ -322,16 +323,4 @@ func (s *shard) sweep() {
 // idle reports whether a transactional id is to be forgotten.
 func (s *shard) idle(t Txn, now int64) bool {
 	return t.State.completed() && len(t.Debts) == 0 && now-t.UpdatedAt >= s.c.cfg.Expiration.Milliseconds()
-}
-
-// pause waits; it returns false when ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
