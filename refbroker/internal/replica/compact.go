@@ -5,34 +5,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"watershed.example/refbroker/internal/storage"
 )
 
-// compactEvery is log.cleaner.backoff.ms' default.
-const compactEvery = 15 * time.Second
-
-// compactions compacts logs now and then, until ctx ends.
-func (m *Manager) compactions(ctx context.Context) {
-	every := m.cfg.CompactEvery
-	if every <= 0 {
-		every = compactEvery
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			m.compactAll(ctx)
-		}
-	}
-}
-
+// compactAll compacts every log that has enough to gain.
 func (m *Manager) compactAll(ctx context.Context) {
 	for _, p := range m.All() {
 		done, err := p.compact(ctx)

@@ -113,11 +113,18 @@ func NewManager(cfg Config) (*Manager, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.CheckpointEvery <= 0 {
-		cfg.CheckpointEvery = time.Minute
-	}
-	if cfg.Lag <= 0 {
-		cfg.Lag = DefaultLag
+	for _, d := range []struct {
+		to    *time.Duration
+		value time.Duration
+	}{
+		{&cfg.CheckpointEvery, time.Minute},
+		{&cfg.RetentionEvery, 5 * time.Minute},
+		{&cfg.CompactEvery, 15 * time.Second},
+		{&cfg.Lag, DefaultLag},
+	} {
+		if *d.to <= 0 {
+			*d.to = d.value
+		}
 	}
 	m := &Manager{
 		joining: make(chan struct{}, 1),
@@ -137,9 +144,9 @@ func NewManager(cfg Config) (*Manager, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
-	m.loops.Go(func() { m.checkpoints(ctx) })
-	m.loops.Go(func() { m.retain(ctx) })
-	m.loops.Go(func() { m.compactions(ctx) })
+	m.loops.Go(func() { every(ctx, cfg.CheckpointEvery, m.checkpoint) })
+	m.loops.Go(func() { every(ctx, cfg.RetentionEvery, m.retainAll) })
+	m.loops.Go(func() { every(ctx, cfg.CompactEvery, func() { m.compactAll(ctx) }) })
 	return m, nil
 }
 
@@ -177,22 +184,27 @@ func (m *Manager) prepare() error {
 	return storage.SyncDir(m.fs, m.dir)
 }
 
-// checkpoints writes the checkpoints down now and then, until ctx ends.
-func (m *Manager) checkpoints(ctx context.Context) {
-	tick := time.NewTicker(m.cfg.CheckpointEvery)
+// every does something now and then, until ctx ends.
+func every(ctx context.Context, d time.Duration, do func()) {
+	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			do()
 		}
-		for _, p := range m.All() {
-			p.log.ExpireProducers()
-		}
-		if err := m.saveMarks(); err != nil {
-			m.cfg.Logger.Warn("checkpoints are not written", "error", err)
-		}
+	}
+}
+
+// checkpoint writes the checkpoints down.
+func (m *Manager) checkpoint() {
+	for _, p := range m.All() {
+		p.log.ExpireProducers()
+	}
+	if err := m.saveMarks(); err != nil {
+		m.cfg.Logger.Warn("checkpoints are not written", "error", err)
 	}
 }
 

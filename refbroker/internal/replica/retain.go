@@ -1,33 +1,8 @@
 package replica
 
-import (
-	"context"
-	"time"
+import "watershed.example/refbroker/internal/storage"
 
-	"watershed.example/refbroker/internal/storage"
-)
-
-// retentionEvery is log.retention.check.interval.ms' default.
-const retentionEvery = 5 * time.Minute
-
-// retain applies retention to every log now and then, until ctx ends.
-func (m *Manager) retain(ctx context.Context) {
-	every := m.cfg.RetentionEvery
-	if every <= 0 {
-		every = retentionEvery
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			m.retainAll()
-		}
-	}
-}
-
+// retainAll applies retention to every log.
 func (m *Manager) retainAll() {
 	for _, p := range m.All() {
 		before := p.log.Marks().LogStart
