@@ -22,36 +22,21 @@ func offsetCommit(e *env.Env, c *group.Coordinator) wire.API {
 		if req.Version <= 4 && r.RetentionTimeMillis >= 0 {
 			retention = time.Duration(r.RetentionTimeMillis) * time.Millisecond
 		}
-		img := e.Quorum.Image()
-		var offsets []group.Offset
-		var errs []error
+		asked := commits{coordinator: c, img: e.Quorum.Image(), byID: req.Version >= 10}
 		for _, t := range r.Topics {
 			for _, p := range t.Partitions {
-				topic, err := committed(img, t.Topic, t.TopicID, req.Version >= 10, p.Partition)
-				if err == nil {
-					err = c.CheckMetadata(textOf(p.Metadata))
-				}
-				errs = append(errs, err)
-				if err != nil {
-					continue
-				}
-				offsets = append(offsets, group.Offset{
-					Partition: group.Partition{Topic: topic.Name, Index: p.Partition}, TopicID: topic.ID,
-					Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, Metadata: textOf(p.Metadata),
-				})
+				asked.add(t.Topic, t.TopicID, group.Offset{
+					Partition: group.Partition{Index: p.Partition}, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch,
+				}, p.Metadata)
 			}
 		}
-		err := forMember(c.Commit(ctx, r.Group, by, retention, offsets), req.Version < 9)
+		err := forMember(c.Commit(ctx, r.Group, by, retention, asked.offsets), req.Version < 9)
 		resp := kmsg.NewPtrOffsetCommitResponse()
 		resp.Version = req.Version
 		for _, t := range r.Topics {
 			out := kmsg.OffsetCommitResponseTopic{Topic: t.Topic, TopicID: t.TopicID}
 			for _, p := range t.Partitions {
-				if errs[0] == nil {
-					errs[0] = err
-				}
-				out.Partitions = append(out.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: codeOf(errs[0])})
-				errs = errs[1:]
+				out.Partitions = append(out.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: asked.code(err)})
 			}
 			resp.Topics = append(resp.Topics, out)
 		}

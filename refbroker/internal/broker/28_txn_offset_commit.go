@@ -24,26 +24,15 @@ func txnOffsetCommit(e *env.Env, c *group.Coordinator) wire.API {
 		if req.Version >= 5 {
 			in.Version = 2
 		}
-		img := e.Quorum.Image()
-		var offsets []group.Offset
-		var errs []error
+		asked := commits{coordinator: c, img: e.Quorum.Image(), byID: req.Version >= 6}
 		for _, t := range r.Topics {
 			for _, p := range t.Partitions {
-				topic, err := committed(img, t.Topic, t.TopicID, req.Version >= 6, p.Partition)
-				if err == nil {
-					err = c.CheckMetadata(textOf(p.Metadata))
-				}
-				errs = append(errs, err)
-				if err != nil {
-					continue
-				}
-				offsets = append(offsets, group.Offset{
-					Partition: group.Partition{Topic: topic.Name, Index: p.Partition}, TopicID: topic.ID,
-					Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, Metadata: textOf(p.Metadata),
-				})
+				asked.add(t.Topic, t.TopicID, group.Offset{
+					Partition: group.Partition{Index: p.Partition}, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch,
+				}, p.Metadata)
 			}
 		}
-		err := forMember(c.CommitInTransaction(ctx, r.Group, by, in, offsets), req.Version < 6)
+		err := forMember(c.CommitInTransaction(ctx, r.Group, by, in, asked.offsets), req.Version < 6)
 		if req.Version < 4 && errors.Is(err, kerr.TransactionAbortable) {
 			err = kerr.InvalidTxnState
 		}
@@ -52,11 +41,7 @@ func txnOffsetCommit(e *env.Env, c *group.Coordinator) wire.API {
 		for _, t := range r.Topics {
 			out := kmsg.TxnOffsetCommitResponseTopic{Topic: t.Topic, TopicID: t.TopicID}
 			for _, p := range t.Partitions {
-				if errs[0] == nil {
-					errs[0] = err
-				}
-				out.Partitions = append(out.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: codeOf(errs[0])})
-				errs = errs[1:]
+				out.Partitions = append(out.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: asked.code(err)})
 			}
 			resp.Topics = append(resp.Topics, out)
 		}

@@ -63,6 +63,39 @@ func committed(img *quorum.Image, name string, id [16]byte, byID bool, partition
 	return t, nil
 }
 
+// commits are the offsets that a commit asks for, in its order.
+type commits struct {
+	coordinator *group.Coordinator
+	img         *quorum.Image
+	byID        bool // topics are named by id
+	offsets     []group.Offset
+	errs        []error // of each, nil for those in offsets
+}
+
+func (c *commits) add(topic string, id [16]byte, offset group.Offset, metadata *string) {
+	t, err := committed(c.img, topic, id, c.byID, offset.Partition.Index)
+	offset.Metadata = textOf(metadata)
+	if err == nil {
+		err = c.coordinator.CheckMetadata(offset.Metadata)
+	}
+	c.errs = append(c.errs, err)
+	if err != nil {
+		return
+	}
+	offset.Partition.Topic, offset.TopicID = t.Name, t.ID
+	c.offsets = append(c.offsets, offset)
+}
+
+// code is the answer for the next of the offsets; err is what became of those
+// that were in order.
+func (c *commits) code(err error) int16 {
+	if c.errs[0] != nil {
+		err = c.errs[0]
+	}
+	c.errs = c.errs[1:]
+	return codeOf(err)
+}
+
 // forMember is an error as members of a version know it: those of old are told
 // ILLEGAL_GENERATION of a group that there isn't.
 func forMember(err error, old bool) error {
