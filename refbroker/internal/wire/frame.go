@@ -133,14 +133,20 @@ func (t *Table) decode(frame []byte) (*Request, API, error) {
 	return req, api, nil
 }
 
-// encode makes the frame of a response.
-func encode(req *Request, resp Response) []byte {
+// responseHeader begins the frame of a response: room for its length, and the
+// header.
+func responseHeader(req *Request) []byte {
 	b := make([]byte, 4, 256)
 	b = binary.BigEndian.AppendUint32(b, uint32(req.CorrelationID))
 	if req.Key != apiVersionsKey && req.Body.IsFlexible() {
 		b = append(b, 0)
 	}
-	b = resp.AppendTo(b)
+	return b
+}
+
+// encode makes the frame of a response.
+func encode(req *Request, resp Response) []byte {
+	b := resp.AppendTo(responseHeader(req))
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	return b
 }

@@ -153,7 +153,10 @@ func (s *Server) serve(name string, c net.Conn) error {
 		if resp == nil {
 			continue
 		}
-		if _, err := c.Write(encode(req, resp)); err != nil {
+		all := pieces(req, resp)
+		_, err = sendPieces(c, all)
+		release(all)
+		if err != nil {
 			return fmt.Errorf("write %s response: %w", api.Name, err)
 		}
 	}
