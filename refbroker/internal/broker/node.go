@@ -87,8 +87,9 @@ type Node struct {
 	server   *wire.Server
 	peers    *peer.Peers
 	addrs    map[string]string
-	// epoch is the broker epoch of this run.
-	epoch int64
+	// incarnation is new at each run, and epoch the broker epoch of this one.
+	incarnation string
+	epoch       int64
 
 	// silence ends the heartbeats.
 	silence context.CancelFunc
@@ -107,7 +108,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, addrs: map[string]string{}, failed: make(chan struct{}), stop: func() {}, silence: func() {}}
+	n := &Node{cfg: cfg, addrs: map[string]string{}, incarnation: newClusterID(), failed: make(chan struct{}), stop: func() {}, silence: func() {}}
 	// Listeners first: an address in use is found before anything is written.
 	listeners, err := n.listen(ctx)
 	if err == nil {
@@ -201,7 +202,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 		return fmt.Errorf("open the partitions: %w", err)
 	}
 	n.peers = peer.New(peer.Config{
-		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: fmt.Sprintf("node-%d", cfg.NodeID),
+		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: nodeClient(cfg.NodeID, n.incarnation),
 	})
 	n.env = &env.Env{
 		Peers:  n.peers,
@@ -268,7 +269,7 @@ func cleanStop(fs afero.Fs, logs string) (bool, error) {
 }
 
 func (n *Node) register(ctx context.Context, clean bool) error {
-	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: newClusterID(), Listeners: map[string]string{}, Clean: clean}
+	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: n.incarnation, Listeners: map[string]string{}, Clean: clean}
 	for _, l := range n.cfg.Listeners {
 		c.Listeners[l.Name] = l.Advertise
 		if l.Advertise == "" {
@@ -293,20 +294,8 @@ func (n *Node) serve(listeners []net.Listener) error {
 	coordinator := txn.NewForNode(e)
 	groups := group.NewForNode(e, coordinator, n.cfg.Groups)
 	mirrors := mirror.New(e, txn.Debts{Env: e, Coordinator: coordinator})
-	apis := []wire.API{
-		produce(&producer{env: e, verifier: coordinator}),
-		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
-		apiVersions(e, func() *wire.Table { return n.table }),
-		offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
-	}
-	apis = append(apis, topicAPIs(e, e.Topics.(*topics), &configs{
-		node: e.NodeID, defaults: n.cfg.TopicDefaults, static: n.cfg.static(), quorum: e.Quorum,
-	}, n.replicas)...)
-	apis = append(apis, transactionAPIs(e, coordinator)...)
-	apis = append(apis, groupAPIs(e, groups, coordinator)...)
-	apis = append(apis, mirrorAPIs(e, mirrors)...)
 	var err error
-	if n.table, err = wire.NewTable(apis...); err != nil {
+	if n.table, err = wire.NewTable(n.apis(coordinator, groups, mirrors)...); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
