@@ -56,7 +56,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.testHooks, "test-hooks", "", "unix `SOCKET` by which tests hold and kill this broker (see: refbroker hooks)")
 	flags.StringArrayVar(&f.defects, "defect", nil, "be wrong in the way `NAME`, which tests must see (repeatable; needs --test-hooks):\n"+defectNames())
-	flags.IntVar(&f.readyFD, "ready-fd", -1, "inherited descriptor `N` that gets one line of JSON once the node serves")
+	flags.IntVar(&f.readyFD, "ready-fd", -1, "inherited descriptor `N` that gets one line of JSON once the node serves, and before it {\"quorum\": \"HOST:PORT\"} where there are other voters")
 	flags.IntVar(&f.lifelineFD, "lifeline-fd", -1, "inherited pipe `N`: the node stops cleanly when its other end is gone")
 }
 
@@ -175,7 +175,8 @@ func (f *serveFlags) setVoters(cfg *broker.Config) (err error) {
 		return fmt.Errorf("--voter: this node (%d) is not among the voters", f.nodeID)
 	}
 	if len(cfg.Voters) > 1 {
-		if _, port, _ := net.SplitHostPort(f.raftListen); port == "0" {
+		// Who hears by --ready-fd which port it is leads the others there.
+		if _, port, _ := net.SplitHostPort(f.raftListen); port == "0" && f.readyFD < 0 {
 			return fmt.Errorf("--raft-listen %s: the other voters need a fixed port", f.raftListen)
 		}
 	}

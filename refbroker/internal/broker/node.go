@@ -53,6 +53,9 @@ type Config struct {
 	// the node is alone.
 	RaftListen string
 	Voters     map[int32]string
+	// OnQuorum is told where the quorum listens, before the node waits for the
+	// others there; it may be nil.
+	OnQuorum func(address string)
 	// Peers maps nodes to their addresses as seen from this one, for what nodes
 	// ask of each other but for the quorum; others are reached at their
 	// listener "replication", or else at "client".
@@ -235,7 +238,7 @@ func (n *Node) openQuorum(ctx context.Context) (clusterID string, err error) {
 	}
 	n.quorum, err = quorum.Open(ctx, quorum.Config{
 		Host: cfg.Host, Log: cfg.Log, Dir: filepath.Join(cfg.DataDir, "quorum"), ClusterID: m.clusterID,
-		NodeID: cfg.NodeID, Listen: cfg.RaftListen, Voters: cfg.Voters,
+		NodeID: cfg.NodeID, Listen: cfg.RaftListen, OnListen: cfg.OnQuorum, Voters: cfg.Voters,
 		SessionTimeout: cfg.SessionTimeout,
 	})
 	if err != nil {
