@@ -68,9 +68,9 @@ type Config struct {
 	TransactionVersion int16
 	// TopicDefaults are topic configs for topics that don't set them.
 	TopicDefaults map[string]string
-	// CompactEvery is how often logs are looked at that may be compacted; 0 is
-	// Kafka's default.
-	CompactEvery time.Duration
+	// RetainEvery is how often retention is applied, and CompactEvery how often
+	// logs are looked at that may be compacted; 0 is Kafka's default.
+	RetainEvery, CompactEvery time.Duration
 	// Groups are the settings of consumer groups.
 	Groups  group.Settings
 	Gate    gate.Gate
@@ -182,7 +182,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	}
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
-		Lag: cfg.ReplicaLag, CompactEvery: cfg.CompactEvery,
+		Lag: cfg.ReplicaLag, RetentionEvery: cfg.RetainEvery, CompactEvery: cfg.CompactEvery,
 	})
 	if err != nil {
 		return err
