@@ -81,7 +81,6 @@ func newCluster(m machine, size int32, seed uint64, delay time.Duration, h *hist
 	return c, nil
 }
 
-
 // bootstrap are the addresses of all nodes, for clients.
 func (c *cluster) bootstrap() []string {
 	var out []string

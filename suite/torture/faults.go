@@ -12,7 +12,9 @@ import (
 // gives back what ends it.
 type fault struct {
 	name string
-	do   func(*nemesis) (undo func() error, err error)
+	// alone: no other fault may happen at the same time.
+	alone bool
+	do    func(*nemesis) (undo func() error, err error)
 }
 
 // nemesis does faults to a cluster, drawn from a seed.
@@ -77,21 +79,21 @@ func (n *nemesis) killed(ids ...int32) (func() error, error) {
 
 // faults are those that any machine can do, as often as they stand here.
 func faults() []fault {
-	kill := fault{"kill -9", func(n *nemesis) (func() error, error) { return n.killed(n.one()) }}
+	kill := fault{name: "kill -9", do: func(n *nemesis) (func() error, error) { return n.killed(n.one()) }}
 	return []fault{
 		kill, kill, kill,
-		{"kill -9 of two", func(n *nemesis) (func() error, error) {
+		{name: "kill -9 of two", do: func(n *nemesis) (func() error, error) {
 			a, b := n.two()
 			return n.killed(a, b)
 		}},
-		{"kill -9 of all", func(n *nemesis) (func() error, error) {
+		{name: "kill -9 of all", do: func(n *nemesis) (func() error, error) {
 			var all []int32
 			for id := range n.size {
 				all = append(all, id)
 			}
 			return n.killed(all...)
 		}},
-		{"clean stop", func(n *nemesis) (func() error, error) {
+		{name: "clean stop", do: func(n *nemesis) (func() error, error) {
 			id := n.one()
 			return n.restart(id), n.down(id, "stopped cleanly", func(p process) error {
 				ctx, cancel := context.WithTimeoutCause(context.Background(), 60*time.Second, fmt.Errorf("60 s are over"))
@@ -99,7 +101,7 @@ func faults() []fault {
 				return p.terminate(ctx)
 			})
 		}},
-		{"node cut off from the others", func(n *nemesis) (func() error, error) {
+		{name: "node cut off from the others", do: func(n *nemesis) (func() error, error) {
 			id, s := n.one(), n.cut()
 			var links []*link
 			for other := range n.size {
@@ -110,36 +112,36 @@ func faults() []fault {
 			n.history.notef("node %d is cut off from the others: %v", id, s)
 			return n.set(s, links...), nil
 		}},
-		{"replication cut between two", func(n *nemesis) (func() error, error) {
+		{name: "replication cut between two", do: func(n *nemesis) (func() error, error) {
 			a, b := n.two()
 			s := n.cut()
 			n.history.notef("replication between %d and %d is cut: %v", a, b, s)
 			return n.set(s, n.links(a, b, false)...), nil
 		}},
-		{"two cut off from each other", func(n *nemesis) (func() error, error) {
+		{name: "two cut off from each other", do: func(n *nemesis) (func() error, error) {
 			a, b := n.two()
 			s := n.cut()
 			n.history.notef("nodes %d and %d are cut off from each other: %v", a, b, s)
 			return n.set(s, n.links(a, b, true)...), nil
 		}},
-		{"cut one way", func(n *nemesis) (func() error, error) {
+		{name: "cut one way", do: func(n *nemesis) (func() error, error) {
 			a, b := n.two()
 			s := n.cut()
 			n.history.notef("the ways from %d to %d are cut: %v", a, b, s)
 			return n.set(s, n.quorum[way{a, b}], n.data[way{a, b}]), nil
 		}},
-		{"quorum cut between two", func(n *nemesis) (func() error, error) {
+		{name: "quorum cut between two", do: func(n *nemesis) (func() error, error) {
 			a, b := n.two()
 			s := n.cut()
 			n.history.notef("the quorum between %d and %d is cut: %v", a, b, s)
 			return n.set(s, n.quorum[way{a, b}], n.quorum[way{b, a}]), nil
 		}},
-		{"clients cut off from a node", func(n *nemesis) (func() error, error) {
+		{name: "clients cut off from a node", do: func(n *nemesis) (func() error, error) {
 			id, s := n.one(), n.cut()
 			n.history.notef("clients can't reach node %d: %v", id, s)
 			return n.set(s, n.clients[id]), nil
 		}},
-		{"answers lost", func(n *nemesis) (func() error, error) {
+		{name: "answers lost", do: func(n *nemesis) (func() error, error) {
 			n.history.notef("all connections of clients break")
 			for _, l := range n.clients {
 				l.set(flowing, true)
@@ -151,7 +153,7 @@ func faults() []fault {
 
 // pauses hold a process up, as SIGSTOP does.
 func pauses() fault {
-	return fault{"process held up", func(n *nemesis) (func() error, error) {
+	return fault{name: "process held up", do: func(n *nemesis) (func() error, error) {
 		p := n.running[n.one()]
 		if p == nil {
 			return func() error { return nil }, nil
@@ -173,8 +175,11 @@ func (n *nemesis) run(ctx context.Context, all []fault) error {
 			count = 2
 		}
 		var undo []func() error
-		for range count {
+		for i := range count {
 			f := all[n.rng.IntN(len(all))]
+			if f.alone && i > 0 {
+				continue
+			}
 			n.history.notef("fault: %s", f.name)
 			n.done[f.name]++
 			u, err := f.do(n)
@@ -182,6 +187,9 @@ func (n *nemesis) run(ctx context.Context, all []fault) error {
 				return fmt.Errorf("fault %s: %w", f.name, err)
 			}
 			undo = append(undo, u)
+			if f.alone {
+				break
+			}
 		}
 		pause(ctx, time.Duration(n.rng.Int64N(int64(n.span))))
 		for _, u := range undo {
@@ -204,7 +212,7 @@ func (n *nemesis) run(ctx context.Context, all []fault) error {
 
 // worse are faults that only a virtual machine can do.
 func worse() []fault {
-	crash := fault{"crash in the middle of a write", func(n *nemesis) (func() error, error) {
+	crash := fault{name: "crash in the middle of a write", do: func(n *nemesis) (func() error, error) {
 		id := n.one()
 		r, ok := n.running[id].(*run)
 		if !ok {
@@ -217,7 +225,32 @@ func worse() []fault {
 	}}
 	return []fault{
 		crash, crash,
-		{"node held up", func(n *nemesis) (func() error, error) {
+		// Kafka syncs little: what keeps records is that others have them. So
+		// power may go only where all are in sync, and then nowhere else before
+		// they are again.
+		{name: "loss of power", alone: true, do: func(n *nemesis) (func() error, error) {
+			nothing := func() error { return nil }
+			wait := func(d time.Duration) error {
+				ctx, cancel := context.WithTimeoutCause(context.Background(), d, fmt.Errorf("%s are over", d))
+				defer cancel()
+				return n.whole(ctx, n.client)
+			}
+			if err := wait(20 * time.Second); err != nil {
+				return nothing, nil //nolint:nilerr // it is judged at the end
+			}
+			id := n.one()
+			err := n.down(id, "lost power", func(p process) error { return p.(*run).losePower(n.rng) })
+			return func() error {
+				if err := n.start(id); err != nil {
+					return err
+				}
+				if err := wait(60 * time.Second); err != nil {
+					n.history.notef("after a loss of power: %v", err)
+				}
+				return nil
+			}, err
+		}},
+		{name: "node held up", do: func(n *nemesis) (func() error, error) {
 			id := n.one()
 			links := []*link{n.clients[id]}
 			for other := range n.size {

@@ -24,7 +24,7 @@ type entry struct {
 	marker   bool
 	// transactional: a record of a transaction.
 	transactional bool
-	commit   bool // of a marker
+	commit        bool // of a marker
 }
 
 // operation is one thing that a client did. Call and Return number what happens
