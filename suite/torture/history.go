@@ -100,16 +100,3 @@ func (h *history) notef(format string, args ...any) {
 	h.clock++
 	h.Notes = append(h.Notes, note{h.clock, time.Now(), fmt.Sprintf(format, args...)})
 }
-
-// acknowledgedSoFar counts the appends that were.
-func (h *history) acknowledgedSoFar() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := 0
-	for _, o := range h.Operations {
-		if o.Kind == "append" && o.Outcome == acknowledged {
-			n++
-		}
-	}
-	return n
-}

@@ -1,11 +1,16 @@
 package torture
 
 import (
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
+
+	"watershed.example/refbroker/cli"
 )
 
 var (
@@ -16,4 +21,13 @@ var (
 	out       = flag.String("out", filepath.Join(os.TempDir(), "watershed-torture"), "folder for what tells of a failure")
 )
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+// childVariable makes this test binary the broker.
+const childVariable = "WATERSHED_TORTURE_BROKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) == "1" {
+		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.RealHost()))
+	}
+	flag.Parse()
+	goleak.VerifyTestMain(m)
+}

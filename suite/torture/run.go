@@ -20,6 +20,8 @@ type plan struct {
 	seed    uint64
 	machine machine
 	faults  []fault
+	// trouble takes the place of faults, if it is set; the load ends with it.
+	trouble func(context.Context, *nemesis, []partition) error
 	// load is for how long clients write and faults happen.
 	load time.Duration
 	// think is the most that a client waits between two operations.
@@ -153,7 +155,13 @@ func (p *plan) run(ctx context.Context) (r *report, err error) {
 	n := &nemesis{
 		cluster: c, rng: p.rng(streamFaults), client: admin, calm: 1500 * time.Millisecond, span: 3 * time.Second, done: r.done,
 	}
-	if err := n.run(load, p.faults); err != nil {
+	if p.trouble != nil {
+		err = p.trouble(load, n, parts)
+	} else {
+		err = n.run(load, p.faults)
+	}
+	stop()
+	if err != nil {
 		r.say("CLUSTER", "%v", err)
 		return r, nil
 	}
