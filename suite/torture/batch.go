@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -28,9 +29,15 @@ var nobody = producer{-1, -1, -1}
 
 // encode makes a batch of records whose values begin with their names.
 func encode(names []string, p producer, transactional bool, padding int, timestamp int64) []byte {
+	return encodeKeyed(names, "", p, transactional, padding, timestamp)
+}
+
+// encodeKeyed makes a batch whose records have one key, or, where that is "",
+// each its name.
+func encodeKeyed(names []string, key string, p producer, transactional bool, padding int, timestamp int64) []byte {
 	var records []byte
 	for i, name := range names {
-		r := kmsg.Record{OffsetDelta: int32(i), Key: []byte(name), Value: []byte(name + " " + strings.Repeat("-", padding))}
+		r := kmsg.Record{OffsetDelta: int32(i), Key: []byte(cmp.Or(key, name)), Value: []byte(name + " " + strings.Repeat("-", padding))}
 		r.Length = int32(len(r.AppendTo(nil)) - 1) // of what follows its own varint
 		records = r.AppendTo(records)
 	}

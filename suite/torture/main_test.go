@@ -29,5 +29,17 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.RealHost()))
 	}
 	flag.Parse()
+	if testing.Short() {
+		for name, value := range map[string]string{"seeds": "2", "cycles": "4", "load": "8s"} {
+			if !given(name) {
+				_ = flag.Set(name, value)
+			}
+		}
+	}
 	goleak.VerifyTestMain(m)
+}
+
+func given(name string) (yes bool) {
+	flag.Visit(func(f *flag.Flag) { yes = yes || f.Name == name })
+	return yes
 }

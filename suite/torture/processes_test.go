@@ -51,3 +51,11 @@ func TestKillCycles(t *testing.T) {
 	require.NotZero(t, r.records)
 	t.Logf("%d cycles in %s", *cycles, time.Since(began).Round(time.Second))
 }
+
+// One node, killed at random moments.
+func TestAloneInAProcess(t *testing.T) {
+	m := machineOf(t)
+	a := &alone{seed: *firstSeed, machine: m, cycles: *cycles / 2}
+	r, err := a.run(context.Background())
+	finish(t, a.seed, r, err, m.told.bytes())
+}

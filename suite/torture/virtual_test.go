@@ -35,6 +35,24 @@ func inVirtualTime(t *testing.T, seed uint64) {
 	finish(t, seed, r, err, v.told.bytes())
 }
 
+// One node, killed at any write, while logs are rolled, retained, deleted from
+// and compacted; what is flushed outlives a loss of power.
+func TestAloneInVirtualTime(t *testing.T) {
+	for i := range *seeds {
+		seed := *firstSeed + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v := newVirtual()
+				a := &alone{seed: seed, machine: v, cycles: max(1, *cycles*3/5), idle: 8 * time.Minute, power: seed%2 == 0}
+				r, err := a.run(context.Background())
+				v.over.Wait()
+				finish(t, seed, r, err, v.told.bytes())
+			})
+		})
+	}
+}
+
 // finish fails a test whose run has findings, and saves what tells why.
 func finish(t *testing.T, seed uint64, r *report, err error, told []byte) {
 	t.Helper()
