@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +25,9 @@ import (
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
+
+// patience is how long tests wait for what needs no time of its own.
+const patience = time.Minute
 
 // testCluster is several nodes of one cluster, on loopback and real disks.
 type testCluster struct {
@@ -70,12 +75,24 @@ func logWriter(t *testing.T) io.Writer {
 	return io.Discard
 }
 
-// freeAddress is a port that was free a moment ago.
+// given are the ports that freeAddress has given out.
+var given sync.Map
+
+// freeAddress is a port that nobody listens at. It is below those that the
+// system gives to connections, so that it stays free while a node is down.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	for range 1000 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(22_000)))
+		if _, taken := given.LoadOrStore(address, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			require.NoError(t, l.Close())
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // startAll starts the nodes that are down.
@@ -87,7 +104,7 @@ func (c *testCluster) startAll() {
 			continue
 		}
 		starting.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			started, err := Start(ctx, n.cfg)
 			if err != nil {
@@ -140,7 +157,7 @@ func (c *testCluster) client(opts ...kgo.Opt) *kgo.Client {
 // topic makes a topic with all nodes as replicas of each partition.
 func (c *testCluster) topic(name string, partitions int32, configs map[string]*string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	resp, err := kadm.NewClient(c.client()).CreateTopic(ctx, partitions, int16(len(c.nodes)), configs, name)
 	require.NoError(c.t, err)
@@ -153,7 +170,7 @@ func (c *testCluster) topic(name string, partitions int32, configs map[string]*s
 // eventually waits for a condition that all nodes come to by themselves.
 func (c *testCluster) eventually(what string, ok func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, ok, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(c.t, ok, patience, 5*time.Millisecond, what)
 }
 
 // partition is the quorum's word, as the node that runs and is furthest has it;
@@ -246,7 +263,7 @@ func rawLog(t *testing.T, data, topic string, index int32) []byte {
 // values reads a partition up to its high watermark, by offset.
 func (c *testCluster) values(topic string, index int32, isolation kgo.IsolationLevel) []string {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	cl := c.client(kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 		topic: {index: kgo.NewOffset().AtStart()},

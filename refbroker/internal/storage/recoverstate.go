@@ -12,7 +12,7 @@ import (
 // segments that were scanned.
 func (r *recovery) loadProducers() error {
 	r.state = psm.New(r.cfg.Producers)
-	r.useStops()
+	r.followStops()
 	if r.cfg.Defects.Has(defect.RecoveryDoesNotExpire) {
 		r.state.SetStops(nil)
 	}
