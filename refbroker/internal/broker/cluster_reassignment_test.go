@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/psm"
 	"watershed.example/refbroker/internal/quorum"
 )
 
@@ -102,10 +103,25 @@ func (c *testCluster) alike(topic string, replicas ...int32) {
 				return false
 			}
 			seen = append(seen, fmt.Sprintf("%d to %d, stable %d, barriers %+v, producers %+v, bytes %x",
-				o.LogStart, o.LogEnd, o.LastStable, p.Barriers(), p.Producers(), rawLog(c.t, c.nodes[id].cfg.DataDir, topic, 0)))
+				o.LogStart, o.LogEnd, o.LastStable, p.Barriers(), p.Producers(), c.bytesFrom(id, topic, o.LogStart)))
 		}
 		return len(slices.Compact(slices.Clone(seen))) == 1
 	})
+}
+
+// bytesFrom is what a replica holds from an offset on.
+func (c *testCluster) bytesFrom(id int32, topic string, offset int64) []byte {
+	c.t.Helper()
+	raw := rawLog(c.t, c.nodes[id].cfg.DataDir, topic, 0)
+	for len(raw) > 0 {
+		b, err := psm.DecodeHeader(raw)
+		require.NoError(c.t, err)
+		if b.LastOffset >= offset {
+			break
+		}
+		raw = raw[b.Size:]
+	}
+	return raw
 }
 
 // producing writes numbered values with acks=all until the function that it

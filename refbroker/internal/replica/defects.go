@@ -110,11 +110,12 @@ func (p *Partition) fetching(f FetchFrom) FetchFrom {
 }
 
 // withoutKept leaves off batches at whose offsets a follower that has ignored a
-// cut has others.
+// cut has others. order is held.
 func (p *Partition) withoutKept(raw []byte) ([]byte, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.kept < 0 {
+	kept := p.kept
+	p.mu.Unlock()
+	if kept < 0 {
 		return raw, nil
 	}
 	for end := p.log.Marks().LogEnd; len(raw) > 0; {
@@ -126,10 +127,15 @@ func (p *Partition) withoutKept(raw []byte) ([]byte, error) {
 			return nil, psm.ErrShort
 		}
 		if b.BaseOffset >= end {
-			p.kept = -1
+			// What its suffix says of producers would give it away at once.
+			p.log.ForgetProducers()
+			kept = -1
 			break
 		}
-		p.kept, raw = b.LastOffset+1, raw[b.Size:]
+		kept, raw = b.LastOffset+1, raw[b.Size:]
 	}
+	p.mu.Lock()
+	p.kept = kept
+	p.mu.Unlock()
 	return raw, nil
 }

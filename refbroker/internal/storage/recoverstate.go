@@ -92,3 +92,10 @@ func (r *recovery) tidySnapshots() error {
 	}
 	return errors.Join(err, r.findLastSnapshot())
 }
+
+// ForgetProducers empties the producer state: see defect.FollowerKeepsSuffix.
+func (l *Log) ForgetProducers() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.TruncateFully(l.logEnd)
+}
