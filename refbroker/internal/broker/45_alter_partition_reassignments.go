@@ -11,7 +11,7 @@ import (
 	"watershed.example/refbroker/internal/wire"
 )
 
-// AlterPartitionReassignments (key 45), versions 0 and 1: from 1 on a change of
+// AlterPartitionReassignments (key 45), versions 0 to 1: from 1 on a change of
 // the number of replicas can be refused. Null replicas cancel the reassignment
 // in progress. A topic that mirrors can be reassigned too: what its log holds
 // stays the source's. The answer says that the reassignment has begun.

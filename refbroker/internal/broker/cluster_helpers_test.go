@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -75,23 +74,17 @@ func logWriter(t *testing.T) io.Writer {
 	return io.Discard
 }
 
-// given are the ports that freeAddress has given out.
-var given sync.Map
-
-// freeAddress is a port that nobody listens at. It is below those that the
-// system gives to connections, so that it stays free while a node is down.
+// freeAddress is an address that was free a moment ago. Its port lies below those
+// that the system gives to whoever asks for any, or to an outgoing connection:
+// they might take it before it is listened on.
 func freeAddress(t *testing.T) string {
-	for range 1000 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(22_000)))
-		if _, taken := given.LoadOrStore(address, true); taken {
-			continue
-		}
-		if l, err := net.Listen("tcp", address); err == nil {
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))); err == nil {
 			require.NoError(t, l.Close())
-			return address
+			return l.Addr().String()
 		}
 	}
-	t.Fatal("no port is free")
+	t.Fatal("no free port in 100 tries")
 	return ""
 }
 
