@@ -18,7 +18,10 @@ type Topology struct {
 	Name     string
 	Clusters []Cluster
 	Mirrors  []Mirror
-	Topics   []Topic
+	// Links are ways between clusters that no mirror of the story takes: what a
+	// probe tries goes over them.
+	Links  []Link
+	Topics []Topic
 	// Steps are the failover story, in order.
 	Steps []Step
 }
@@ -45,6 +48,13 @@ type Mirror struct {
 // Link is the name of the network link that the mirror's fetchers use: "A->B",
 // in the direction in which records flow.
 func (m Mirror) Link() string { return m.From + "->" + m.To }
+
+// Link is a way by which one cluster's nodes reach another's. From and To are as
+// a [Mirror]'s: To dials.
+type Link struct{ From, To string }
+
+// Name is "A->B", as a mirror's between these clusters would be.
+func (l Link) Name() string { return Mirror{From: l.From, To: l.To}.Link() }
 
 // Topic is a topic, created on the cluster where its records are first written.
 type Topic struct {

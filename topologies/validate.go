@@ -97,6 +97,20 @@ func (t Topology) validateMirrors(bad func(string, ...any), clusters, topics map
 		}
 		names[m.Name], links[m.Link()] = true, true
 	}
+	for _, l := range t.Links {
+		for _, c := range []string{l.From, l.To} {
+			if !clusters[c] {
+				bad("link %s names cluster %q, which does not exist", l.Name(), c)
+			}
+		}
+		if l.From == l.To {
+			bad("link %s leads from a cluster to itself", l.Name())
+		}
+		if links[l.Name()] {
+			bad("link %s is there twice", l.Name())
+		}
+		links[l.Name()] = true
+	}
 }
 
 func (t Topology) validateSteps(bad func(string, ...any), clusters map[string]bool) {

@@ -155,6 +155,8 @@ func Chain(n int) Topology {
 		clusters = append(clusters, string(rune('A'+i)))
 	}
 	t.Clusters = oneNode(clusters...)
+	// Over it a probe closes the ring (CH-4).
+	t.Links = []Link{{From: clusters[n-1], To: "A"}}
 	t.Steps = open("A")
 	for i := range n - 1 {
 		m := mirror(clusters[i], clusters[i+1], topics)

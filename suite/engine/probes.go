@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"watershed.example/suite/history"
@@ -182,16 +183,14 @@ func (e *episode) secondSource(ctx context.Context) error {
 // closeLoop asks the first cluster of a chain to mirror the last one (CH-4).
 func (e *episode) closeLoop(ctx context.Context) error {
 	chain := chainOf(e.story.scenario.Topology)
-	if !e.last() || len(chain) < 3 {
+	if !e.last() || len(chain) < 3 || !slices.Contains(e.story.scenario.Topology.Links, topologies.Link{From: chain[len(chain)-1], To: chain[0]}) {
 		return nil
 	}
 	var ring []traffic.Source
 	for i, cluster := range chain {
-		bootstrap := strings.Join(e.story.world.env.Cluster(cluster).Bootstrap(), ",")
-		if i+1 < len(chain) {
-			bootstrap, _ = e.story.world.mirrorSource(mirrorBetween(e.story.scenario.Topology, cluster, chain[i+1]))
-		}
-		ring = append(ring, traffic.Source{Cluster: e.story.world.cluster(cluster), Bootstrap: bootstrap, ID: e.story.world.clusterID(cluster)})
+		// The last one is reached by the first over the topology's link for that.
+		bootstrap, id := e.story.world.env.Source(topologies.Link{From: cluster, To: chain[(i+1)%len(chain)]})
+		ring = append(ring, traffic.Source{Cluster: e.story.world.cluster(cluster), Bootstrap: strings.Join(bootstrap, ","), ID: id})
 	}
 	return traffic.Loop(ctx, e.rec, ring)
 }
@@ -211,13 +210,4 @@ func chainOf(t topologies.Topology) []string {
 		}
 	}
 	return row
-}
-
-func mirrorBetween(t topologies.Topology, from, to string) topologies.Mirror {
-	for _, m := range t.Mirrors {
-		if m.From == from && m.To == to {
-			return m
-		}
-	}
-	return topologies.Mirror{}
 }

@@ -14,8 +14,9 @@ import (
 	"watershed.example/refbroker/internal/wire"
 )
 
-// sourceTimeout bounds how long a request waits for a source to answer.
-const sourceTimeout = 10 * time.Second
+// sourceTimeout bounds how long a request waits for a source to answer. With
+// loopTimeout it is less than clients wait at the least for ours (10 s).
+const sourceTimeout = 5 * time.Second
 
 // CreateClusterMirror (key 94), version 0: names a link to a source cluster.
 // Without mirror.source.cluster.id the source is asked for its id; with it the

@@ -73,7 +73,10 @@ func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []er
 	if len(unknown) > 0 {
 		source, sourceErr = s.ask(ctx, unknown)
 	}
-	upstream := s.upstream(ctx, topics)
+	var upstream map[string][]string
+	if sourceErr == nil {
+		upstream = s.upstream(ctx, topics)
+	}
 	var ready []string
 	for i, t := range topics {
 		if found, ok := source[t.TopicName]; ok {

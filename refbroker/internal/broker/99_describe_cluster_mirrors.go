@@ -106,8 +106,12 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 		d.ErrorMessage = &problem
 	}
 	if part, err := e.Replicas.Partition(t.Name, index); err == nil && p.Leader == e.NodeID {
-		if p.Mirror.State == quorum.Stopped && part.ReadOnly() {
-			d.StateValue, d.Phase = quorum.Stopping.String(), mirror.StepStopped
+		if p.Mirror.State == quorum.Stopped {
+			// The driver's phase was read before, and may be of the moment before.
+			d.Phase = ""
+			if part.ReadOnly() {
+				d.StateValue, d.Phase = quorum.Stopping.String(), mirror.StepStopped
+			}
 		}
 		o := part.Offsets()
 		d.DestinationOffset, d.LastStableOffset, d.HighWatermark = o.LogEnd, o.LastStable, o.HighWatermark
