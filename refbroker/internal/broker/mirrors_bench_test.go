@@ -123,4 +123,3 @@ func manyBatches(producers int32) []byte {
 	}
 	return all
 }
-
