@@ -62,14 +62,16 @@ func (s Scenario) outlasts() bool {
 	return s.RestartDestination || s.Plan != nil && s.HealAfterStop
 }
 
-// Weight is what the scenario asks of the machine while it runs: its nodes.
-func (s Scenario) Weight() int64 {
-	n := 0
-	for _, c := range s.Topology.Clusters {
-		n += c.Nodes
+// On returns the scenario with so many nodes in each cluster, or as it is for 0.
+func (s Scenario) On(nodes int) Scenario {
+	if nodes > 0 {
+		s.Topology = s.Topology.On(nodes)
 	}
-	return int64(n)
+	return s
 }
+
+// Weight is what the scenario asks of the machine while it runs: its nodes.
+func (s Scenario) Weight() int64 { return int64(s.Topology.Nodes()) }
 
 // holds are the gates at which the stop is held, in their order.
 func (s Scenario) holds() []string {

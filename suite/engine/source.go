@@ -60,8 +60,14 @@ func newSource(
 		return s, err
 	}
 	producer := func(to **traffic.Producer, name string, mode history.Mode) error {
+		txnID := ""
+		if mode == history.Transactional {
+			if txnID, err = s.raw.TransactionalID(ctx, prefix+name); err != nil {
+				return err
+			}
+		}
 		*to, err = traffic.NewProducer(rec, cluster, traffic.ProducerOptions{
-			Name: prefix + name, Mode: mode, Attempts: 10, Payload: s.payload,
+			Name: prefix + name, Mode: mode, TransactionalID: txnID, Attempts: 10, Payload: s.payload,
 		})
 		if err != nil || mode == history.Plain {
 			return err

@@ -87,7 +87,7 @@ func (e *episode) watchGates() {
 	if s.watches[cluster] == nil {
 		s.watches[cluster] = watchGates(s.whole, s.world.hooks(cluster))
 	}
-	e.gates = s.watches[cluster].of(e.rec, cluster, 1, e.layout.All)
+	e.gates = s.watches[cluster].of(e.rec, cluster, e.layout.All)
 }
 
 // forgetWatch ends the watch of a cluster whose node begins a new life.

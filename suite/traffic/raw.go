@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Raw struct {
 	mu      sync.Mutex
 	cl      *kgo.Client
 	leaders map[Partition]int32
+	brokers []int32 // that live, by their ids
 	index   int64
 }
 
@@ -97,6 +99,11 @@ func (r *Raw) metadata(ctx context.Context) (*kmsg.MetadataResponse, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.brokers = nil
+	for _, b := range resp.Brokers {
+		r.brokers = append(r.brokers, b.NodeID)
+	}
+	slices.Sort(r.brokers)
 	for _, t := range resp.Topics {
 		if t.Topic == nil {
 			continue
@@ -228,12 +235,18 @@ func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeou
 		req.TransactionalID = &transactionalID
 	}
 	for {
-		resp, err := req.RequestWith(ctx, r.client())
+		resp, err := req.RequestWith(ctx, r.issuing(transactionalID))
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
 		if busy(ctx, err) {
 			continue // the coordinator loads or ends a transaction; asking again is harmless
+		}
+		if transactionalID == "" && err != nil && r.several() {
+			// It may have gone; another hands out ids then.
+			if _, merr := r.metadata(ctx); merr == nil {
+				resp, err = req.RequestWith(ctx, r.issuing(""))
+			}
 		}
 		e := history.InitPID{
 			Writer: r.name, Cluster: r.cluster.Name, TransactionalID: transactionalID,
