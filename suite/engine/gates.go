@@ -32,6 +32,7 @@ type hooks interface {
 type gateWatch struct {
 	nodes  []hooks
 	wg     sync.WaitGroup
+	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
@@ -41,13 +42,24 @@ type gateWatch struct {
 // watchGates starts to watch. close ends it.
 func watchGates(ctx context.Context, nodes []hooks) *gateWatch {
 	w := &gateWatch{nodes: nodes, owners: map[string]*gates{}}
-	ctx, w.cancel = context.WithCancel(ctx)
+	w.ctx, w.cancel = context.WithCancel(ctx)
 	for _, h := range nodes {
-		for _, point := range chaos.Points() {
-			w.wg.Go(func() { w.watch(ctx, h, point) })
-		}
+		w.rewatch(h.Node())
 	}
 	return w
+}
+
+// rewatch watches a node that begins a new life; one that lives is not to be
+// watched twice.
+func (w *gateWatch) rewatch(node int32) {
+	for _, h := range w.nodes {
+		if h.Node() != node {
+			continue
+		}
+		for _, point := range chaos.Points() {
+			w.wg.Go(func() { w.watch(w.ctx, h, point) })
+		}
+	}
 }
 
 func (w *gateWatch) watch(ctx context.Context, h hooks, point string) {
@@ -161,6 +173,23 @@ func (g *gates) crashed(point string) {
 	g.mu.Unlock()
 	for _, h := range g.watch.nodes {
 		g.event(h.Node(), point, "", history.GateCrashed)
+	}
+}
+
+// awaitOne waits until one partition has arrived at point.
+func (g *gates) awaitOne(ctx context.Context, point, partition string) error {
+	for {
+		g.mu.Lock()
+		changed, there := g.changed, slices.Contains(g.arrived[point], partition)
+		g.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -36,6 +36,11 @@ func newProducerIDs() producerIDs {
 // pass makes sure that the next producer of a cluster gets no id under which
 // somebody else was forged there: it would be taken for that one.
 func (ids producerIDs) pass(ctx context.Context, cluster string, raw *traffic.Raw) error {
+	if !ids.used[cluster] {
+		if err := raw.ClaimProducerIDs(ctx); err != nil {
+			return err
+		}
+	}
 	ids.used[cluster] = true
 	if ids.met[cluster] == 0 {
 		return nil

@@ -94,6 +94,9 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 		if e.fault, err = newFault(s.world, e.rec, sc, e.Mirror, e.layout.Written); err != nil {
 			return errors.Join(err, s.world.close())
 		}
+		if e.node, err = newNodeFault(s.world, e.rec, sc); err != nil {
+			return errors.Join(err, s.world.close())
+		}
 	}
 	run := s.plan(o) // before the episodes end, and their faults with them
 	played := limited(ctx, "self-test of the links", selfTestLimit, s.world.selfTest)

@@ -22,6 +22,8 @@ type Scenario struct {
 	Episode int
 	// Plan is the fault and when it strikes; nil for none.
 	Plan *chaos.Plan
+	// Node is what strikes a node of several, and when; nil for nothing.
+	Node *chaos.NodePlan
 	// HealAfterStop leaves the fault in place until STOPPED was seen.
 	HealAfterStop bool
 	// EveryGate holds the stop at each of its gates in turn, and tries to write there.
@@ -81,6 +83,9 @@ func (s Scenario) holds() []string {
 	if s.Plan != nil {
 		return []string{s.Plan.Point}
 	}
+	if s.Node != nil && s.Node.Point != chaos.FirstWrite {
+		return []string{s.Node.Point}
+	}
 	if s.CrashAt != "" {
 		return []string{s.CrashAt}
 	}
@@ -124,11 +129,11 @@ func (s Scenario) exercises(episode int) []string {
 	}
 	if s.Restart != "" {
 		ids = append(ids, "PSM-3", "PSM-6")
-		if s.Restart != Clean {
+		if s.Restart != Clean && s.Restart != FollowerLeads {
 			ids = append(ids, "PSM-7")
 		}
 	}
-	if s.CrashAt != "" || s.Restart == OldSnapshot {
+	if s.CrashAt != "" || s.Restart == OldSnapshot || s.Node != nil {
 		// Whether what was refused before is accepted without a restart, this
 		// does not show.
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "RO-4" })
@@ -198,7 +203,7 @@ func matrix() []Scenario {
 		all = append(all, beyond(t, struck, turn, 2*i)...)
 		turn += len(struck)
 	}
-	return all
+	return append(all, severalNodes()...)
 }
 
 // activePassive is the whole matrix of faults and points, and what goes wrong

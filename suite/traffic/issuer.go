@@ -38,14 +38,30 @@ func (r *Raw) issuing(transactionalID string) kmsg.Requestor {
 	return r.client()
 }
 
-// TransactionalID returns a transactional id that begins with name and gets its
-// producer id from the broker from which raw clients have theirs.
+// ClaimProducerIDs gives the issuer of a cluster of several brokers the next
+// block of ids: the first one, where nobody has asked before. A lone broker's
+// first id is left to whoever asks next.
+func (r *Raw) ClaimProducerIDs(ctx context.Context) error {
+	if r.issuer() < 0 {
+		return nil
+	}
+	_, _, err := r.InitProducerID(ctx, "")
+	return err
+}
+
+// coordinatorTries bounds the search for an id of the issuer's: it may coordinate
+// none, as a broker does that was only just started.
+const coordinatorTries = 60
+
+// TransactionalID returns a transactional id that begins with name and, where
+// there is one, gets its producer id from the broker from which raw clients have
+// theirs.
 func (r *Raw) TransactionalID(ctx context.Context, name string) (string, error) {
 	issuer := r.issuer()
 	if issuer < 0 {
 		return name, nil
 	}
-	for n := 0; ; n++ {
+	for n := 0; n < coordinatorTries; n++ {
 		id := name
 		if n > 0 {
 			id = fmt.Sprintf("%s-%d", name, n)
@@ -68,4 +84,5 @@ func (r *Raw) TransactionalID(ctx context.Context, name string) (string, error) 
 			return id, nil
 		}
 	}
+	return name, nil
 }

@@ -63,7 +63,7 @@ func newRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string, ve
 	return r, nil
 }
 
-// Renew gives up every connection. After a restart of a broker those that were
+// Renew gives up every connection, and forgets who leads what. After a restart of a broker those that were
 // not used since would fail once each, and a raw client never asks again.
 func (r *Raw) Renew() error {
 	cl, err := kgo.NewClient(r.opts...)
@@ -73,6 +73,7 @@ func (r *Raw) Renew() error {
 	r.mu.Lock()
 	old := r.cl
 	r.cl = cl
+	clear(r.leaders)
 	r.mu.Unlock()
 	if old != nil {
 		old.Close()
