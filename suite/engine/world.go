@@ -45,6 +45,9 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 			spec.TopicDefaults = map[string]string{"min.insync.replicas": strconv.Itoa(n)}
 		}
 	}
+	if sc.cleans() {
+		spec.CleanEvery = cleanEvery
+	}
 	for _, d := range o.Defects {
 		name, only, _ := strings.Cut(d, "@")
 		if _, ok := sc.Topology.Cluster(only); only != "" && !ok {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
@@ -68,9 +69,9 @@ type Config struct {
 	TransactionVersion int16
 	// TopicDefaults are topic configs for topics that don't set them.
 	TopicDefaults map[string]string
-	// CompactEvery is how often logs are looked at that may be compacted; 0 is
-	// Kafka's default.
-	CompactEvery time.Duration
+	// RetainEvery is how often retention is applied, and CompactEvery how often
+	// logs are looked at that may be compacted; 0 is Kafka's default.
+	RetainEvery, CompactEvery time.Duration
 	// Groups are the settings of consumer groups.
 	Groups  group.Settings
 	Gate    gate.Gate
@@ -87,8 +88,9 @@ type Node struct {
 	server   *wire.Server
 	peers    *peer.Peers
 	addrs    map[string]string
-	// epoch is the broker epoch of this run.
-	epoch int64
+	// incarnation is new at each run, and epoch the broker epoch of this one.
+	incarnation string
+	epoch       int64
 
 	// silence ends the heartbeats.
 	silence context.CancelFunc
@@ -107,7 +109,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, addrs: map[string]string{}, failed: make(chan struct{}), stop: func() {}, silence: func() {}}
+	n := &Node{cfg: cfg, addrs: map[string]string{}, incarnation: newClusterID(), failed: make(chan struct{}), stop: func() {}, silence: func() {}}
 	// Listeners first: an address in use is found before anything is written.
 	listeners, err := n.listen(ctx)
 	if err == nil {
@@ -181,7 +183,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	}
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
-		Lag: cfg.ReplicaLag, CompactEvery: cfg.CompactEvery,
+		Lag: cfg.ReplicaLag, RetentionEvery: cfg.RetainEvery, CompactEvery: cfg.CompactEvery,
 	})
 	if err != nil {
 		return err
@@ -201,7 +203,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 		return fmt.Errorf("open the partitions: %w", err)
 	}
 	n.peers = peer.New(peer.Config{
-		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: fmt.Sprintf("node-%d", cfg.NodeID),
+		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: nodeClient(cfg.NodeID, n.incarnation),
 	})
 	n.env = &env.Env{
 		Peers:  n.peers,
@@ -267,8 +269,11 @@ func cleanStop(fs afero.Fs, logs string) (bool, error) {
 	return afero.Exists(fs, filepath.Join(logs, ".kafka_cleanshutdown"))
 }
 
+// registerPause is between two tries to register.
+const registerPause = 100 * time.Millisecond
+
 func (n *Node) register(ctx context.Context, clean bool) error {
-	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: newClusterID(), Listeners: map[string]string{}, Clean: clean}
+	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: n.incarnation, Listeners: map[string]string{}, Clean: clean}
 	for _, l := range n.cfg.Listeners {
 		c.Listeners[l.Name] = l.Advertise
 		if l.Advertise == "" {
@@ -276,6 +281,17 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 		}
 	}
 	result, err := n.quorum.Apply(ctx, c)
+	for err != nil && !errors.Is(err, kerr.InvalidRequest) {
+		// The quorum's leader may die at any time, and a second registration of
+		// the same incarnation changes nothing.
+		n.cfg.Log.Warn("not registered yet", "error", err)
+		select {
+		case <-time.After(registerPause):
+		case <-ctx.Done():
+			return fmt.Errorf("register broker %d: %w: %w", c.ID, context.Cause(ctx), err)
+		}
+		result, err = n.quorum.Apply(ctx, c)
+	}
 	if err != nil {
 		return fmt.Errorf("register broker %d: %w", c.ID, err)
 	}
@@ -293,20 +309,8 @@ func (n *Node) serve(listeners []net.Listener) error {
 	coordinator := txn.NewForNode(e)
 	groups := group.NewForNode(e, coordinator, n.cfg.Groups)
 	mirrors := mirror.New(e, txn.Debts{Env: e, Coordinator: coordinator})
-	apis := []wire.API{
-		produce(&producer{env: e, verifier: coordinator}),
-		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
-		apiVersions(e, func() *wire.Table { return n.table }),
-		offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
-	}
-	apis = append(apis, topicAPIs(e, e.Topics.(*topics), &configs{
-		node: e.NodeID, defaults: n.cfg.TopicDefaults, static: n.cfg.static(), quorum: e.Quorum,
-	}, n.replicas)...)
-	apis = append(apis, transactionAPIs(e, coordinator)...)
-	apis = append(apis, groupAPIs(e, groups, coordinator)...)
-	apis = append(apis, mirrorAPIs(e, mirrors)...)
 	var err error
-	if n.table, err = wire.NewTable(apis...); err != nil {
+	if n.table, err = wire.NewTable(n.apis(coordinator, groups, mirrors)...); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
