@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
@@ -268,6 +269,9 @@ func cleanStop(fs afero.Fs, logs string) (bool, error) {
 	return afero.Exists(fs, filepath.Join(logs, ".kafka_cleanshutdown"))
 }
 
+// registerPause is between two tries to register.
+const registerPause = 100 * time.Millisecond
+
 func (n *Node) register(ctx context.Context, clean bool) error {
 	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: n.incarnation, Listeners: map[string]string{}, Clean: clean}
 	for _, l := range n.cfg.Listeners {
@@ -277,6 +281,17 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 		}
 	}
 	result, err := n.quorum.Apply(ctx, c)
+	for err != nil && !errors.Is(err, kerr.InvalidRequest) {
+		// The quorum's leader may die at any time, and a second registration of
+		// the same incarnation changes nothing.
+		n.cfg.Log.Warn("not registered yet", "error", err)
+		select {
+		case <-time.After(registerPause):
+		case <-ctx.Done():
+			return fmt.Errorf("register broker %d: %w: %w", c.ID, context.Cause(ctx), err)
+		}
+		result, err = n.quorum.Apply(ctx, c)
+	}
 	if err != nil {
 		return fmt.Errorf("register broker %d: %w", c.ID, err)
 	}
