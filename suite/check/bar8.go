@@ -52,7 +52,7 @@ func (t *trial) lastViews() []*judge {
 // gone from the log, and came back.
 func (t *trial) gone(r *ruling, j *judge, p *part, c *barrierGone) {
 	barrier := p.lead.barrierOffset()
-	final := t.final(p.Destination, p.topic, p.index)
+	final := t.atEnd(p.Destination, p.topic, p.index)
 	if barrier < 0 || final == nil || len(p.lead.producersBelow(p.lead.boundary())) == 0 {
 		return
 	}
@@ -120,7 +120,7 @@ func firstBehind(s *side, offset int64) int {
 // keptApart holds that a log over which a cleaner went has all barriers that it
 // had, or none: with one key they must not be made one.
 func (t *trial) keptApart(r *ruling, j *judge, p *part, c *barrierGone) {
-	final := t.final(p.Destination, p.topic, p.index)
+	final := t.atEnd(p.Destination, p.topic, p.index)
 	if final == nil || final.gapless() || len(final.entries) == 0 {
 		return
 	}

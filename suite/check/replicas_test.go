@@ -198,7 +198,9 @@ func TestWhatOneReplicaCanNotShowIsInconclusive(t *testing.T) {
 				}
 			}
 		}},
-		{"PSM-2", "several leaders", func(w *world) { w.drop(func(e *history.Event) bool { return e.Producers != nil && e.Producers.Node == 2 }) }},
+		{"PSM-2", "several leaders", func(w *world) {
+			w.drop(func(e *history.Event) bool { return e.Producers != nil && e.Producers.Node == 2 })
+		}},
 		{"PSM-2", "no batch with the header", func(w *world) {
 			w.drop(func(e *history.Event) bool {
 				return e.Produce != nil && e.Produce.Collision == history.SameHeader && e.Produce.Batch.ProducerID == 9
