@@ -120,6 +120,7 @@ func (j *judge) psm2(r *ruling) {
 		}
 		mirrored := len(p.lead.producersBelow(p.lead.boundary())) > 0
 		nodes := map[int32]bool{}
+		first := int32(-1)
 		second := never // when another node than the first was seen to lead
 		for i := range j.ev.Events {
 			e := &j.ev.Events[i]
@@ -133,7 +134,13 @@ func (j *judge) psm2(r *ruling) {
 					second = e.Seq
 				}
 			}
-			j.resurrected(r, p, e, ", a leader of this stop's barrier,")
+			// What the first leader knows is for PSM-1 and PSM-3.
+			if first < 0 {
+				first = d.Node
+			}
+			if d.Node != first {
+				j.resurrected(r, p, e, ", which leads now,")
+			}
 		}
 		if mirrored && len(nodes) > 1 {
 			leaders += len(nodes)
