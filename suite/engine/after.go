@@ -41,11 +41,11 @@ func (e *episode) writable(ctx context.Context) error {
 		e.rec.Note("STUCK: %v", err)
 		return err
 	}
-	if err := e.node.strikeAt(ctx, chaos.FirstWrite); err != nil {
-		return err
+	if e.node.due(chaos.FirstWrite) {
+		return e.strikeWritable(ctx)
 	}
 	e.promoted.accepted(ctx)
-	return e.healNode(ctx)
+	return nil
 }
 
 func (e *episode) trafficAfter(ctx context.Context) error {
@@ -132,9 +132,12 @@ func (e *episode) end(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := e.sampleEnds(ctx); err != nil {
+		return err
+	}
 	e.close()
 	e.ended = true
-	if e.last() {
+	if !e.captured() {
 		return nil
 	}
 	return e.story.world.capture(ctx, e)
