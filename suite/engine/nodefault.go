@@ -82,13 +82,14 @@ const aloneFor = 1500 * time.Millisecond
 
 // finish kills the node that was stranded at point, once it has done what it does
 // alone: the stop's last step, if it does not wait for the others.
-func (f *nodeFault) finish(ctx context.Context, g *gates, point string) error {
-	if f == nil || f.strike.Plan().Act != chaos.Strand || f.strike.Plan().Point != point {
+func (e *episode) finish(ctx context.Context, point string) error {
+	f := e.node
+	if !f.due(point) || f.strike.Plan().Act != chaos.Strand {
 		return nil
 	}
 	alone, cancel := context.WithTimeout(ctx, aloneFor)
 	defer cancel()
-	if err := g.awaitOne(alone, lastPoint, f.strike.Plan().Target.Of); err == nil {
+	if err := e.gates.awaitOne(alone, lastPoint, f.strike.Plan().Target.Of); err == nil {
 		f.rec.Note("%s is STOPPED on node %d alone", f.strike.Plan().Target.Of, f.strike.Node().Number())
 	}
 	if ctx.Err() != nil {
