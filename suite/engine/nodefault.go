@@ -161,7 +161,7 @@ func (w *world) awaitWhole(ctx context.Context, cluster string, parts []traffic.
 // strikeWritable strikes a node once the first write was taken, and goes on
 // writing while it is away and when it is back (BAR-5, PSM-2).
 func (e *episode) strikeWritable(ctx context.Context) error {
-	for _, p := range e.layout.Probed {
+	for _, p := range e.layout.All {
 		if _, err := e.promoted.raw.Offsets(ctx, p); err != nil { // tells the leader, and who is in sync
 			return err
 		}

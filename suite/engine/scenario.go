@@ -153,6 +153,9 @@ func (s Scenario) exercises(episode int) []string {
 	if n := s.Node; n != nil && n.Point == chaos.FirstWrite && n.Target.Role == chaos.Leader && n.Act == chaos.Kill {
 		ids = append(ids, "BAR-5", "PSM-2")
 	}
+	if s.Restart == FollowerLeads {
+		ids = append(ids, "PSM-2")
+	}
 	if s.Restart != "" {
 		ids = append(ids, "PSM-3", "PSM-6")
 		if s.Restart != Clean && s.Restart != FollowerLeads {
