@@ -134,7 +134,7 @@ func (e *episode) end(ctx context.Context) error {
 	}
 	e.close()
 	e.ended = true
-	if e.last() {
+	if !e.captured() {
 		return nil
 	}
 	return e.story.world.capture(ctx, e)
