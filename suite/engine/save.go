@@ -36,7 +36,7 @@ func (s *story) plan(o Options) *check.Run {
 		r.Episodes = append(r.Episodes, check.Episode{
 			Number: int32(e.Number), Mirror: e.Mirror.Name, Logs: logs, Exercises: sc.exercises(e.Number),
 		})
-		r.Faults = append(r.Faults, e.fault.planned()...)
+		r.Faults = append(r.Faults, e.plannedFaults()...)
 		stops[e.Mirror.Name]++
 	}
 	for _, c := range sc.Topology.Clusters {

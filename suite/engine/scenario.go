@@ -23,6 +23,8 @@ type Scenario struct {
 	Episode int
 	// Plan is the fault and when it strikes; nil for none.
 	Plan *chaos.Plan
+	// Node is what strikes a node of several, and when; nil for nothing.
+	Node *chaos.NodePlan
 	// HealAfterStop leaves the fault in place until STOPPED was seen.
 	HealAfterStop bool
 	// EveryGate holds the stop at each of its gates in turn, and tries to write there.
@@ -69,14 +71,16 @@ func (s Scenario) outlasts() bool {
 	return s.RestartDestination || s.Plan != nil && s.HealAfterStop
 }
 
-// Weight is what the scenario asks of the machine while it runs: its nodes.
-func (s Scenario) Weight() int64 {
-	n := 0
-	for _, c := range s.Topology.Clusters {
-		n += c.Nodes
+// On returns the scenario with so many nodes in each cluster, or as it is for 0.
+func (s Scenario) On(nodes int) Scenario {
+	if nodes > 0 {
+		s.Topology = s.Topology.On(nodes)
 	}
-	return int64(n)
+	return s
 }
+
+// Weight is what the scenario asks of the machine while it runs: its nodes.
+func (s Scenario) Weight() int64 { return int64(s.Topology.Nodes()) }
 
 // holds are the gates at which the stop is held, in their order.
 func (s Scenario) holds() []string {
@@ -85,6 +89,9 @@ func (s Scenario) holds() []string {
 	}
 	if s.Plan != nil {
 		return []string{s.Plan.Point}
+	}
+	if s.Node != nil && s.Node.Point != chaos.FirstWrite {
+		return []string{s.Node.Point}
 	}
 	if s.CrashAt != "" {
 		return []string{s.CrashAt}
@@ -129,11 +136,11 @@ func (s Scenario) exercises(episode int) []string {
 	}
 	if s.Restart != "" {
 		ids = append(ids, "PSM-3", "PSM-6")
-		if s.Restart != Clean {
+		if s.Restart != Clean && s.Restart != FollowerLeads {
 			ids = append(ids, "PSM-7")
 		}
 	}
-	if s.CrashAt != "" || s.Restart == OldSnapshot {
+	if s.CrashAt != "" || s.Restart == OldSnapshot || s.Node != nil {
 		// Whether what was refused before is accepted without a restart, this
 		// does not show.
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "RO-4" })
@@ -210,7 +217,7 @@ func matrix() []Scenario {
 		all = append(all, beyond(t, struck, turn, 2*i)...)
 		turn += len(struck)
 	}
-	return append(all, clusterAlone()...)
+	return append(append(all, severalNodes()...), clusterAlone()...)
 }
 
 // activePassive is the whole matrix of faults and points, and what goes wrong

@@ -305,6 +305,12 @@ func reached(own, want map[traffic.Partition]int32) bool {
 	return true
 }
 
+// nodes is how many nodes a cluster has.
+func (s *story) nodes(cluster string) int {
+	c, _ := s.scenario.Topology.Cluster(cluster)
+	return c.Nodes
+}
+
 func lower(cluster string) string { return strings.ToLower(cluster) }
 
 // prefix begins the names of the clients of an episode on one of its clusters.
