@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // FA-14: a fetch gives the same records and the same list of aborted
@@ -22,11 +23,11 @@ func TestAbortedTransactionsAtOnceAndAfterALongPoll(t *testing.T) {
 	ask := func(topic string, isolation int8, minBytes int) (kmsg.FetchResponseTopicPartition, error) {
 		req := fetchOf(topic, 0)
 		req.IsolationLevel, req.MaxWaitMillis, req.MinBytes = isolation, int32(patience.Milliseconds()), int32(minBytes)
-		resp, err := tryOne(n, 12, req)
+		resp, err := req.RequestWith(n.ctx(), n.client(kgo.MaxVersions(kversion.V3_0_0())))
 		if err != nil {
 			return kmsg.FetchResponseTopicPartition{}, err
 		}
-		return resp.(*kmsg.FetchResponse).Topics[0].Partitions[0], nil
+		return resp.Topics[0].Partitions[0], nil
 	}
 	for isolation, name := range []string{"read_uncommitted", "read_committed"} {
 		t.Run(name, func(t *testing.T) {
