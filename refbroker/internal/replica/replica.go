@@ -70,6 +70,8 @@ type ReadOptions struct {
 	ReplicaEpoch int64
 	// CurrentLeaderEpoch and LastFetchedEpoch as in Fetch; -1 for none.
 	CurrentLeaderEpoch, LastFetchedEpoch int32
+	// LogStart is where the follower's log begins.
+	LogStart int64
 	// Lend lets the answer be a section of the log's file instead of bytes.
 	Lend bool
 }
@@ -142,6 +144,9 @@ type API interface {
 	// DeleteRecords raises the log's start to offset, -1 for the high
 	// watermark, and returns the start; a mirrored partition refuses it (RO-3).
 	DeleteRecords(offset int64) (start int64, err error)
+	// AwaitDeleted waits until every replica that lives begins at offset or later,
+	// and returns the lowest start of them (the low watermark), also with an error.
+	AwaitDeleted(ctx context.Context, offset int64) (low int64, err error)
 	// Leader is the leader that the quorum named and its epoch; -1 for none.
 	Leader() (node int32, epoch int32)
 	// CheckLeader returns why this replica can't answer for the partition:
