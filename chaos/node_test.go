@@ -1,0 +1,90 @@
+package chaos
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"watershed.example/fixtures"
+	"watershed.example/topologies"
+)
+
+func TestANodePlanPrintsAndParsesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := NodePlan{
+			Act:    rapid.SampledFrom(Acts()).Draw(t, "act"),
+			Target: Target{Role: rapid.SampledFrom(Roles()).Draw(t, "role"), Cluster: rapid.StringMatching(`[A-Z][a-z0-9]{0,5}`).Draw(t, "cluster")},
+			Point:  rapid.SampledFrom(append(Points(), FirstWrite)).Draw(t, "point"),
+		}
+		if p.Target.Role != Controller {
+			p.Target.Of = rapid.StringMatching(`[a-z][a-z.-]{0,5}-[1-9][0-9]{0,3}`).Draw(t, "of")
+		}
+		got, err := ParseNode(p.String())
+		require.NoError(t, err, p)
+		require.Equal(t, p, got)
+	})
+	require.Equal(t, "kill leader of=orders-0 cluster=B at=before:barrier-committed", NodePlan{
+		Act: Kill, Target: Target{Role: Leader, Cluster: "B", Of: "orders-0"}, Point: "before:barrier-committed",
+	}.String())
+}
+
+func TestANodePlanThatIsWrongIsRefused(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                                  "want an act and a role",
+		"drown leader of=t-0 cluster=B":     `unknown act "drown"`,
+		"kill king cluster=B":               `unknown role "king"`,
+		"kill controller at=first-write":    `"" is no name of a cluster`,
+		"kill leader cluster=B":             `"" is nothing to have a leader`,
+		"kill controller of=t-0 cluster=B":  "a controller is that of its cluster",
+		"kill controller cluster=B":         `unknown point ""`,
+		"kill controller cluster=B at=noon": `unknown point "noon"`,
+		"kill leader of=t cluster=B at=first-write":    `"t" is no partition`,
+		"kill leader of=t-x cluster=B at=first-write":  `"t-x" is no partition`,
+		"kill leader of=t-0 of=t-1 cluster=B":          "of is there twice",
+		"kill leader of=t-0 cluster=B when=first-wish": `unknown key "when"`,
+		"kill leader of": `"of" is not key=value`,
+	} {
+		_, err := ParseNode(line)
+		require.ErrorContains(t, err, want, line)
+	}
+}
+
+// Each role is looked up when the fault strikes, and each act is proved.
+func TestNodesAreStruckByTheirRoleOfTheMoment(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	top := topologies.ActivePassive().On(3)
+	env, err := fixtures.Process().Launch(ctx, fixtures.Spec{Topology: top, Dir: filepath.Join(t.TempDir(), "run")})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, env.Close()) }()
+	b := env.Cluster("B")
+	const id = "some-id"
+	for _, act := range Acts() {
+		role := Target{Role: Controller, Cluster: "B"}
+		if act == Pause {
+			role = Target{Role: Coordinator, Cluster: "B", Of: id}
+		}
+		s, err := NewNode(NodePlan{Act: act, Target: role, Point: FirstWrite}, b)
+		require.NoError(t, err)
+		require.False(t, s.Proof().Bit())
+		require.NoError(t, s.Hit(ctx))
+		require.Equal(t, act == Strand, !s.Proof().Bit(), "a strand is only begun: %s", s.Proof())
+		require.NoError(t, s.Finish(ctx))
+		require.True(t, s.Proof().Bit(), s.Proof().String())
+		require.Equal(t, act != Kill && act != Strand, s.Node().Running())
+		p, err := s.Heal(ctx)
+		require.NoError(t, err)
+		require.True(t, p.Bit(), p.String())
+		require.NotZero(t, p.Node)
+		require.NoError(t, b.AwaitNodes(ctx))
+		again, err := s.Heal(ctx)
+		require.NoError(t, err)
+		require.Equal(t, p, again)
+	}
+	_, err = NewNode(NodePlan{Act: Kill, Target: Target{Role: Controller, Cluster: "B"}, Point: FirstWrite}, env.Cluster("A"))
+	require.ErrorContains(t, err, "there is no such cluster")
+}
