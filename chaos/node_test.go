@@ -34,19 +34,19 @@ func TestANodePlanPrintsAndParsesBack(t *testing.T) {
 
 func TestANodePlanThatIsWrongIsRefused(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                  "want an act and a role",
-		"drown leader of=t-0 cluster=B":     `unknown act "drown"`,
-		"kill king cluster=B":               `unknown role "king"`,
-		"kill controller at=first-write":    `"" is no name of a cluster`,
-		"kill leader cluster=B":             `"" is nothing to have a leader`,
-		"kill controller of=t-0 cluster=B":  "a controller is that of its cluster",
-		"kill controller cluster=B":         `unknown point ""`,
-		"kill controller cluster=B at=noon": `unknown point "noon"`,
+		"":                                             "want an act and a role",
+		"drown leader of=t-0 cluster=B":                `unknown act "drown"`,
+		"kill king cluster=B":                          `unknown role "king"`,
+		"kill controller at=first-write":               `"" is no name of a cluster`,
+		"kill leader cluster=B":                        `"" is nothing to have a leader`,
+		"kill controller of=t-0 cluster=B":             "a controller is that of its cluster",
+		"kill controller cluster=B":                    `unknown point ""`,
+		"kill controller cluster=B at=noon":            `unknown point "noon"`,
 		"kill leader of=t cluster=B at=first-write":    `"t" is no partition`,
 		"kill leader of=t-x cluster=B at=first-write":  `"t-x" is no partition`,
 		"kill leader of=t-0 of=t-1 cluster=B":          "of is there twice",
 		"kill leader of=t-0 cluster=B when=first-wish": `unknown key "when"`,
-		"kill leader of": `"of" is not key=value`,
+		"kill leader of":                               `"of" is not key=value`,
 	} {
 		_, err := ParseNode(line)
 		require.ErrorContains(t, err, want, line)

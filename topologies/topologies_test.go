@@ -127,3 +127,15 @@ func TestEpisodesAreTheStopsInTheirOrder(t *testing.T) {
 		"chain-4":         {"1-a-to-b", "2-b-to-c", "3-c-to-d"},
 	}, got)
 }
+
+func TestATopologyOnSeveralNodes(t *testing.T) {
+	one := ActivePassive()
+	three := one.On(3)
+	require.NoError(t, three.Validate())
+	require.Equal(t, 6, three.Nodes())
+	require.Equal(t, 2, one.Nodes(), "the other is left alone")
+	for nodes, want := range map[int][2]int{1: {1, 1}, 2: {2, 1}, 3: {3, 2}, 5: {3, 2}} {
+		c := Cluster{Name: "A", Nodes: nodes}
+		require.Equal(t, want, [2]int{c.Replicas(), c.MinInSync()}, nodes)
+	}
+}

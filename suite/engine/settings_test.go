@@ -44,9 +44,9 @@ func TestSettings(t *testing.T) {
 		},
 		{
 			"a flag wins",
-			map[string]string{"WATERSHED_SEED": "1", "WATERSHED_FULL": "true", "WATERSHED_DEFECT": "no-barrier", "WATERSHED_LAUNCHER": "process"},
-			[]string{"-seed=2", "-full=false", "-defect=pid-rewrite"},
-			Settings{Seed: 2, SeedGiven: true, Launcher: "process", Defects: []string{"pid-rewrite"}},
+			map[string]string{"WATERSHED_SEED": "1", "WATERSHED_FULL": "true", "WATERSHED_DEFECT": "no-barrier", "WATERSHED_LAUNCHER": "process", "WATERSHED_NODES": "1"},
+			[]string{"-seed=2", "-full=false", "-defect=pid-rewrite", "-nodes=3"},
+			Settings{Seed: 2, SeedGiven: true, Launcher: "process", Nodes: 3, Defects: []string{"pid-rewrite"}},
 		},
 	}
 	for _, test := range tests {
@@ -68,6 +68,7 @@ func TestSettingsSayInOneLineWhatIsWrong(t *testing.T) {
 		{nil, []string{"-seed=x"}, `-seed "x": want a whole number from 0 to 18446744073709551615`},
 		{nil, []string{"-launcher=ship"}, `-launcher "ship": unknown launcher "ship" (known: auto, container, process)`},
 		{map[string]string{"WATERSHED_LAUNCHER": "ship"}, nil, `WATERSHED_LAUNCHER "ship": unknown launcher "ship" (known: auto, container, process)`},
+		{nil, []string{"-nodes=2"}, `-nodes "2": want 1 or 3`},
 		{nil, []string{"-keep=perhaps"}, `-keep "perhaps": want true or false`},
 		{nil, []string{"-defect=rust"}, `-defect "rust": unknown defect "rust" (known: no-barrier, pid-rewrite)`},
 	}
