@@ -19,6 +19,7 @@ import (
 	"watershed.example/refbroker/internal/gate"
 	"watershed.example/refbroker/internal/group"
 	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/metrics"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/peer"
 	"watershed.example/refbroker/internal/quorum"
@@ -68,6 +69,10 @@ type Config struct {
 	// CompactEvery is how often logs are looked at that may be compacted; 0 is
 	// Kafka's default.
 	CompactEvery time.Duration
+	// Limits bound what clients can make the node hold.
+	Limits wire.Limits
+	// Operations, if there are any, are told what the node comes to have.
+	Operations *Operations
 	// Groups are the settings of consumer groups.
 	Groups  group.Settings
 	Gate    gate.Gate
@@ -177,6 +182,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	if err != nil {
 		return err
 	}
+	cfg.Operations.note(func(o *Operations) { o.node, o.incarnation, o.quorum = cfg.NodeID, n.incarnation, n.quorum })
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
 		Lag: cfg.ReplicaLag, CompactEvery: cfg.CompactEvery,
@@ -198,6 +204,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	if err := n.quorum.Install(ctx, n.replicas.Apply); err != nil {
 		return fmt.Errorf("open the partitions: %w", err)
 	}
+	cfg.Operations.note(func(o *Operations) { o.replicas = n.replicas })
 	n.peers = peer.New(peer.Config{
 		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: nodeClient(cfg.NodeID, n.incarnation),
 	})
@@ -315,7 +322,12 @@ func (n *Node) serve(listeners []net.Listener) error {
 			n.cfg.Log.Error("mirroring ended", "error", err)
 		}
 	})
-	n.server = wire.NewServer(wire.Config{Table: n.table, Log: n.cfg.Log})
+	n.server = wire.NewServer(wire.Config{Table: n.table, Log: n.cfg.Log, Limits: n.cfg.Limits})
+	if n.cfg.Operations != nil {
+		watch := metrics.NewWatch(n.cfg.NodeID)
+		n.work.Go(func() { watch.Run(ctx, n.quorum) })
+		defer n.noteServing(mirrors, watch)
+	}
 	for i, l := range listeners {
 		if err := n.server.Serve(n.cfg.Listeners[i].Name, l); err != nil {
 			return err
@@ -382,6 +394,7 @@ func (n *Node) Kill() error { return n.end(false) }
 
 func (n *Node) end(clean bool) error {
 	n.ended.Do(func() {
+		n.cfg.Operations.note(func(o *Operations) { o.ending, o.metrics = true, nil })
 		n.silence()
 		n.beats.Wait()
 		if clean && n.server != nil {
