@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,6 +24,9 @@ import (
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 )
+
+// patience is how long tests wait for what needs no time of its own.
+const patience = time.Minute
 
 // testCluster is several nodes of one cluster, on loopback and real disks.
 type testCluster struct {
@@ -70,12 +74,18 @@ func logWriter(t *testing.T) io.Writer {
 	return io.Discard
 }
 
-// freeAddress is a port that was free a moment ago.
+// freeAddress is an address that was free a moment ago. Its port lies below those
+// that the system gives to whoever asks for any, or to an outgoing connection:
+// they might take it before it is listened on.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))); err == nil {
+			require.NoError(t, l.Close())
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port in 100 tries")
+	return ""
 }
 
 // startAll starts the nodes that are down.
@@ -87,7 +97,7 @@ func (c *testCluster) startAll() {
 			continue
 		}
 		starting.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			started, err := Start(ctx, n.cfg)
 			if err != nil {
@@ -140,7 +150,7 @@ func (c *testCluster) client(opts ...kgo.Opt) *kgo.Client {
 // topic makes a topic with all nodes as replicas of each partition.
 func (c *testCluster) topic(name string, partitions int32, configs map[string]*string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	resp, err := kadm.NewClient(c.client()).CreateTopic(ctx, partitions, int16(len(c.nodes)), configs, name)
 	require.NoError(c.t, err)
@@ -153,7 +163,7 @@ func (c *testCluster) topic(name string, partitions int32, configs map[string]*s
 // eventually waits for a condition that all nodes come to by themselves.
 func (c *testCluster) eventually(what string, ok func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, ok, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(c.t, ok, patience, 5*time.Millisecond, what)
 }
 
 // partition is the quorum's word, as the node that runs and is furthest has it;
@@ -246,7 +256,7 @@ func rawLog(t *testing.T, data, topic string, index int32) []byte {
 // values reads a partition up to its high watermark, by offset.
 func (c *testCluster) values(topic string, index int32, isolation kgo.IsolationLevel) []string {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	cl := c.client(kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 		topic: {index: kgo.NewOffset().AtStart()},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
@@ -54,6 +55,9 @@ type Config struct {
 	// the node is alone.
 	RaftListen string
 	Voters     map[int32]string
+	// OnQuorum is told where the quorum listens, before the node waits for the
+	// others there; it may be nil.
+	OnQuorum func(address string)
 	// Peers maps nodes to their addresses as seen from this one, for what nodes
 	// ask of each other but for the quorum; others are reached at their
 	// listener "replication", or else at "client".
@@ -66,15 +70,19 @@ type Config struct {
 	TransactionVersion int16
 	// TopicDefaults are topic configs for topics that don't set them.
 	TopicDefaults map[string]string
-	// CompactEvery is how often logs are looked at that may be compacted; 0 is
-	// Kafka's default.
-	CompactEvery time.Duration
+	// RetainEvery is how often retention is applied, and CompactEvery how often
+	// logs are looked at that may be compacted; 0 is Kafka's default.
+	RetainEvery, CompactEvery time.Duration
 	// Limits bound what clients can make the node hold.
 	Limits wire.Limits
 	// Operations, if there are any, are told what the node comes to have.
 	Operations *Operations
 	// Groups are the settings of consumer groups.
-	Groups  group.Settings
+	Groups group.Settings
+	// OffsetsPartitions and TxnPartitions are how many the internal topics get
+	// (offsets.topic.num.partitions, transaction.state.log.num.partitions); 0 for
+	// the default.
+	OffsetsPartitions, TxnPartitions int32
 	Gate    gate.Gate
 	Defects defect.Set
 }
@@ -185,7 +193,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	cfg.Operations.note(func(o *Operations) { o.node, o.incarnation, o.quorum = cfg.NodeID, n.incarnation, n.quorum })
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
-		Lag: cfg.ReplicaLag, CompactEvery: cfg.CompactEvery,
+		Lag: cfg.ReplicaLag, RetentionEvery: cfg.RetainEvery, CompactEvery: cfg.CompactEvery,
 	})
 	if err != nil {
 		return err
@@ -212,6 +220,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 		Peers:  n.peers,
 		NodeID: cfg.NodeID, ClusterID: clusterID, Host: cfg.Host, Log: cfg.Log, Quorum: n.quorum, Replicas: n.replicas,
 		Gate: cfg.Gate, Defects: cfg.Defects, TransactionVersion: cfg.TransactionVersion,
+		OffsetsPartitions: cfg.OffsetsPartitions, TxnPartitions: cfg.TxnPartitions,
 		Topics: &topics{node: cfg.NodeID, quorum: n.quorum, replicas: n.replicas},
 	}
 	return n.serve(listeners)
@@ -243,7 +252,7 @@ func (n *Node) openQuorum(ctx context.Context) (clusterID string, err error) {
 	}
 	n.quorum, err = quorum.Open(ctx, quorum.Config{
 		Host: cfg.Host, Log: cfg.Log, Dir: filepath.Join(cfg.DataDir, "quorum"), ClusterID: m.clusterID,
-		NodeID: cfg.NodeID, Listen: cfg.RaftListen, Voters: cfg.Voters,
+		NodeID: cfg.NodeID, Listen: cfg.RaftListen, OnListen: cfg.OnQuorum, Voters: cfg.Voters,
 		SessionTimeout: cfg.SessionTimeout,
 	})
 	if err != nil {
@@ -272,6 +281,9 @@ func cleanStop(fs afero.Fs, logs string) (bool, error) {
 	return afero.Exists(fs, filepath.Join(logs, ".kafka_cleanshutdown"))
 }
 
+// registerPause is between two tries to register.
+const registerPause = 100 * time.Millisecond
+
 func (n *Node) register(ctx context.Context, clean bool) error {
 	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: n.incarnation, Listeners: map[string]string{}, Clean: clean}
 	for _, l := range n.cfg.Listeners {
@@ -281,6 +293,17 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 		}
 	}
 	result, err := n.quorum.Apply(ctx, c)
+	for err != nil && !errors.Is(err, kerr.InvalidRequest) {
+		// The quorum's leader may die at any time, and a second registration of
+		// the same incarnation changes nothing.
+		n.cfg.Log.Warn("not registered yet", "error", err)
+		select {
+		case <-time.After(registerPause):
+		case <-ctx.Done():
+			return fmt.Errorf("register broker %d: %w: %w", c.ID, context.Cause(ctx), err)
+		}
+		result, err = n.quorum.Apply(ctx, c)
+	}
 	if err != nil {
 		return fmt.Errorf("register broker %d: %w", c.ID, err)
 	}
