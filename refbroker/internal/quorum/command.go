@@ -120,5 +120,6 @@ func kinds() []kind {
 		kindOf(AlterPartition{}).giving((*Partition)(nil)),
 		kindOf(RaiseLeaderEpoch{}),
 		kindOf(Reassign{}).giving((*Partition)(nil)),
+		kindOf(Together{}).giving([]Verdict(nil)),
 	}, mirrorKinds()...)
 }
