@@ -83,8 +83,8 @@ type Config struct {
 	// (offsets.topic.num.partitions, transaction.state.log.num.partitions); 0 for
 	// the default.
 	OffsetsPartitions, TxnPartitions int32
-	Gate    gate.Gate
-	Defects defect.Set
+	Gate                             gate.Gate
+	Defects                          defect.Set
 }
 
 // Node is a broker that runs.
