@@ -4,11 +4,15 @@ import (
 	"context"
 	"time"
 
+	"watershed.example/chaos"
 	"watershed.example/suite/history"
 )
 
 // late heals the fault and lets the old source go on, where it lives.
 func (e *episode) late(ctx context.Context) error {
+	if err := e.healNode(ctx); err != nil {
+		return err
+	}
 	if err := e.promoted.describe(ctx, history.WhenAfterStop); err != nil {
 		return err
 	}
@@ -37,8 +41,11 @@ func (e *episode) writable(ctx context.Context) error {
 		e.rec.Note("STUCK: %v", err)
 		return err
 	}
+	if err := e.node.strikeAt(ctx, chaos.FirstWrite); err != nil {
+		return err
+	}
 	e.promoted.accepted(ctx)
-	return nil
+	return e.healNode(ctx)
 }
 
 func (e *episode) trafficAfter(ctx context.Context) error {
@@ -127,7 +134,7 @@ func (e *episode) end(ctx context.Context) error {
 	}
 	e.close()
 	e.ended = true
-	if e.last() {
+	if !e.captured() {
 		return nil
 	}
 	return e.story.world.capture(ctx, e)
