@@ -22,9 +22,6 @@ const page = "../../docs/requirements.md"
 // open are the requirements that lack a check, or a scenario that exercises
 // them, with what each waits for. The list is to become empty.
 var open = map[string]string{
-	"LOG-4": "scenarios on clusters of several nodes",
-	"BAR-5": "scenarios on clusters of several nodes",
-	"PSM-2": "scenarios on clusters of several nodes",
 	"PSM-8": "a log that somebody else wrote",
 	"GRP-1": "mirrored group offsets",
 	"OPS-3": "a mirror of a thousand partitions",

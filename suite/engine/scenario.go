@@ -137,6 +137,12 @@ func (s Scenario) exercises(episode int) []string {
 	if slices.Index(chaos.Points(), s.CrashAt) >= slices.Index(chaos.Points(), "after:barrier-appended") {
 		ids = append(ids, "PSM-3") // the barrier is in the log that it recovers
 	}
+	if s.Node != nil && s.Node.Act == chaos.Kill && s.Node.Target.Role == chaos.Leader && s.Node.Point == chaos.FirstWrite {
+		ids = append(ids, "BAR-5")
+	}
+	if s.Restart == FollowerLeads {
+		ids = append(ids, "PSM-2")
+	}
 	if s.Restart != "" {
 		ids = append(ids, "PSM-3", "PSM-6")
 		if s.Restart != Clean && s.Restart != FollowerLeads {
@@ -151,6 +157,11 @@ func (s Scenario) exercises(episode int) []string {
 	return ids
 }
 
+// replicates says whether a cluster has several nodes.
+func (s Scenario) replicates() bool {
+	return slices.ContainsFunc(s.Topology.Clusters, func(c topologies.Cluster) bool { return c.Nodes > 1 })
+}
+
 // Requirements lists all that the scenario exercises, in the order of the
 // contract: what its episodes do, and what its topology is about.
 func (s Scenario) Requirements() []string {
@@ -160,6 +171,9 @@ func (s Scenario) Requirements() []string {
 	ids := topologyIs(s.Topology)
 	for _, e := range s.Topology.Episodes() {
 		ids = append(ids, s.exercises(e.Number)...)
+	}
+	if s.replicates() {
+		ids = append(ids, "LOG-4")
 	}
 	if s.Vanish != "" {
 		ids = append(ids, "BAR-8")
@@ -181,7 +195,7 @@ func inOrder(ids []string) []string {
 func Expected() []string {
 	return inOrder(append(everyStop(),
 		"SC-1", "SC-2", "SC-3", "SC-4", "SC-5", "SC-6", "SC-7", "SC-8",
-		"LOG-5", "BAR-8", "RO-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
+		"LOG-4", "LOG-5", "BAR-5", "BAR-8", "RO-2", "PSM-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
 		"AP-1", "FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "FO-2", "FI-1", "FI-2", "CH-1", "CH-2", "CH-3", "CH-4", "AL-1",
 		"OPS-1", "OPS-2", "OPS-5",
 	))
