@@ -293,3 +293,10 @@ func storageError(err error) error {
 // Failure is why the storage of this replica takes nothing until a restart, nil
 // when it does.
 func (p *Partition) Failure() error { return p.log.Failure() }
+
+// MinISR is how many replicas must be in sync for acks=all.
+func (p *Partition) MinISR() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.role.minISR
+}
