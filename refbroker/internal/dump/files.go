@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,8 @@ import (
 )
 
 // File prints one file of a partition, by the kind that its name's ending
-// says: .log, .snapshot or .txnindex. The error names the file.
+// says: .log, .index, .timeindex, .snapshot or .txnindex. The error names the
+// file.
 func File(w io.Writer, fs afero.Fs, path string, o Options) error {
 	base := filepath.Base(path)
 	stem, _, _ := strings.Cut(base, ".")
@@ -24,8 +26,8 @@ func File(w io.Writer, fs afero.Fs, path string, o Options) error {
 		return fmt.Errorf("%s: the name does not begin with an offset, as 00000000000000000000.log does", path)
 	}
 	kind := filepath.Ext(base)
-	if kind != ".log" && kind != ".snapshot" && kind != ".txnindex" {
-		return fmt.Errorf("%s: dump-log reads .log, .snapshot and .txnindex files", path)
+	if !slices.Contains([]string{".log", ".index", ".timeindex", ".snapshot", ".txnindex"}, kind) {
+		return fmt.Errorf("%s: dump-log reads .log, .index, .timeindex, .snapshot and .txnindex files", path)
 	}
 	f, err := fs.Open(path)
 	if err != nil {
@@ -38,6 +40,8 @@ func File(w io.Writer, fs afero.Fs, path string, o Options) error {
 	switch kind {
 	case ".log":
 		err = Log(w, f, start, o)
+	case ".index", ".timeindex":
+		err = index(w, f, path, start)
 	case ".snapshot":
 		err = snapshot(w, f)
 	case ".txnindex":
