@@ -1,0 +1,111 @@
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+
+final class Groups {
+    static void run(Kit kit) throws Exception {
+        String topic = kit.topic("", 4);
+        String group = kit.name("g");
+        produce(kit, topic, "v", 40);
+        List<String> read = Collections.synchronizedList(new ArrayList<>());
+        Member a = new Member(kit, topic, group, read);
+        Kit.await("the first member to have all", () -> a.has(4));
+        Member b = new Member(kit, topic, group, read);
+        Kit.await("both members to have two each", () -> a.has(2) && b.has(2));
+        kit.fact("shared", List.of(a.assigned(), b.assigned()).stream().map(Collection::size).toList());
+        Kit.await("all records", () -> read.size() >= 40);
+        a.leave();
+        Kit.await("the other to have all", () -> b.has(4));
+        b.leave();
+        Collections.sort(read);
+        kit.fact("read", read);
+        kit.fact("committed", committed(kit, topic, group));
+
+        produce(kit, topic, "w", 8);
+        List<String> rest = Collections.synchronizedList(new ArrayList<>());
+        Member c = new Member(kit, topic, group, rest);
+        Kit.await("the rest", () -> rest.size() >= 8);
+        c.leave();
+        Collections.sort(rest);
+        kit.fact("resumed", rest);
+        kit.fact("committed-at-the-end", committed(kit, topic, group));
+    }
+
+    static void produce(Kit kit, String topic, String value, int n) throws Exception {
+        try (KafkaProducer<String, String> p = kit.producer()) {
+            for (int i = 0; i < n; i++) {
+                Kit.get(p.send(new ProducerRecord<>(topic, i % 4, "k", value + (10 + i))));
+            }
+        }
+    }
+
+    static Map<String, Object> committed(Kit kit, String topic, String group) throws Exception {
+        Map<String, Object> all = new TreeMap<>();
+        for (Map.Entry<TopicPartition, OffsetAndMetadata> e :
+                Kit.get(kit.admin().listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata()).entrySet()) {
+            all.put(Integer.toString(e.getKey().partition()), e.getValue().offset() + e.getValue().metadata());
+        }
+        return all;
+    }
+
+    /** One consumer of the group, on a thread of its own; it commits what it read after each poll. */
+    private static final class Member {
+        private final AtomicBoolean leaving = new AtomicBoolean();
+        private final Thread thread;
+        private volatile Collection<TopicPartition> assigned = List.of();
+        private volatile Throwable failure;
+
+        Member(Kit kit, String topic, String group, List<String> read) {
+            thread = new Thread(() -> {
+                try (KafkaConsumer<String, String> consumer = kit.consumer("group.id", group)) {
+                    consumer.subscribe(List.of(topic));
+                    while (!leaving.get()) {
+                        Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
+                        for (ConsumerRecord<String, String> r : consumer.poll(Duration.ofMillis(100))) {
+                            read.add(r.value());
+                            done.put(new TopicPartition(r.topic(), r.partition()), new OffsetAndMetadata(r.offset() + 1, "m"));
+                        }
+                        assigned = consumer.assignment();
+                        if (!done.isEmpty()) {
+                            consumer.commitSync(done);
+                        }
+                    }
+                } catch (Throwable t) {
+                    failure = t;
+                }
+            });
+            thread.start();
+        }
+
+        boolean has(int partitions) {
+            if (failure != null) {
+                throw new IllegalStateException(failure);
+            }
+            return assigned.size() == partitions;
+        }
+
+        Collection<TopicPartition> assigned() {
+            return assigned;
+        }
+
+        void leave() throws Exception {
+            leaving.set(true);
+            thread.join();
+            if (failure != null) {
+                throw new IllegalStateException(failure);
+            }
+        }
+    }
+}
