@@ -5,7 +5,7 @@ import "fmt"
 // All lists every topology, in the order in which they are shown.
 func All() []Topology {
 	return []Topology{
-		ActivePassive(), Resumed(), Failback(), FanOut(), FanOutAtOnce(), FanIn(), Chain(3), Chain(4),
+		ActivePassive(), Resumed(), Failback(), FanOut(), FanOutAtOnce(), FanIn(), Chain(3), Chain(4), Single(),
 	}
 }
 
@@ -171,4 +171,20 @@ func Chain(n int) Topology {
 		t.Steps = append(t.Steps, promoted(m)...)
 	}
 	return t
+}
+
+// Single is one cluster without any mirror: what a broker has to do before it
+// can mirror (SC-1 to SC-8). Each topic is for one kind of client.
+func Single() Topology {
+	topics := []Topic{
+		{Name: "sequences", Home: "A", Partitions: 1},
+		{Name: "ledger", Home: "A", Partitions: 1},
+		{Name: "markers", Home: "A", Partitions: 1},
+		{Name: "late", Home: "A", Partitions: 1},
+		{Name: "idle", Home: "A", Partitions: 1, Empty: true},
+	}
+	return Topology{
+		Name: "single", Clusters: oneNode("A"), Topics: topics,
+		Steps: open("A"),
+	}
 }

@@ -83,6 +83,10 @@ func serve(ctx context.Context, h Host, f serveFlags) (err error) {
 			}
 		})
 	}
+	var told error
+	if ready != nil && len(cfg.Voters) > 1 {
+		cfg.OnQuorum = func(address string) { _, told = fmt.Fprintf(ready, "{\"quorum\":%q}\n", address) }
+	}
 	n, err := broker.Start(ctx, cfg)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -91,7 +95,7 @@ func serve(ctx context.Context, h Host, f serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	if err := announce(h, f, ready, n); err != nil {
+	if err := errors.Join(told, announce(h, f, ready, n)); err != nil {
 		return err
 	}
 	select {

@@ -29,6 +29,7 @@ type serveFlags struct {
 	readyFD, lifelineFD                               int
 	listeners, voters, peers, topicDefaults, defects  []string
 	sessionTimeout, replicaLag                        time.Duration
+	retainEvery, compactEvery                         time.Duration
 
 	level slog.Level
 }
@@ -46,6 +47,8 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.peers, "peer", nil, "where this node reaches another one, `ID=HOST:PORT`, for replication and transactions (repeatable; default that node's listener \"replication\", or else \"client\")")
 	flags.DurationVar(&f.sessionTimeout, "session-timeout", quorum.DefaultSessionTimeout, "how long a node may be silent before it is fenced and its leaderships move")
 	flags.DurationVar(&f.replicaLag, "replica-lag-time-max", replica.DefaultLag, "how long a replica may lag before it leaves the in-sync replicas")
+	flags.DurationVar(&f.retainEvery, "retention-check-interval", replica.DefaultRetentionEvery, "how often retention is applied to logs")
+	flags.DurationVar(&f.compactEvery, "compaction-interval", replica.DefaultCompactEvery, "how often logs are looked at that may be compacted")
 	flags.StringVar(&f.profile, "profile", "kip1279-v42", "text of KIP-1279 to follow: kip1279-v42")
 	flags.Int16Var(&f.transactionVersion, "transaction-version", 2, "transaction.version: 1, or 2 for KIP-890")
 	flags.StringArrayVar(&f.topicDefaults, "topic-defaults", nil, "config for topics that don't set it, `KEY=VALUE` (repeatable)")
@@ -53,7 +56,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.testHooks, "test-hooks", "", "unix `SOCKET` by which tests hold and kill this broker (see: refbroker hooks)")
 	flags.StringArrayVar(&f.defects, "defect", nil, "be wrong in the way `NAME`, which tests must see (repeatable; needs --test-hooks):\n"+defectNames())
-	flags.IntVar(&f.readyFD, "ready-fd", -1, "inherited descriptor `N` that gets one line of JSON once the node serves")
+	flags.IntVar(&f.readyFD, "ready-fd", -1, "inherited descriptor `N` that gets one line of JSON once the node serves, and before it {\"quorum\": \"HOST:PORT\"} where there are other voters")
 	flags.IntVar(&f.lifelineFD, "lifeline-fd", -1, "inherited pipe `N`: the node stops cleanly when its other end is gone")
 }
 
@@ -79,6 +82,7 @@ func (f *serveFlags) config() (broker.Config, error) {
 	cfg := broker.Config{
 		DataDir: f.dataDir, NodeID: f.nodeID, ClusterID: f.clusterID, RaftListen: f.raftListen,
 		TransactionVersion: f.transactionVersion, SessionTimeout: f.sessionTimeout, ReplicaLag: f.replicaLag,
+		RetainEvery: f.retainEvery, CompactEvery: f.compactEvery,
 	}
 	checks := []func(*broker.Config) error{f.checkPlain, f.setListeners, f.setVoters, f.setPeers, f.setTopicDefaults, f.setDefects}
 	for _, check := range checks {
@@ -101,6 +105,10 @@ func (f *serveFlags) checkPlain(*broker.Config) error {
 		return fmt.Errorf("--session-timeout %s: want at least %s", f.sessionTimeout, minSessionTimeout)
 	case f.replicaLag <= 0:
 		return fmt.Errorf("--replica-lag-time-max %s: want more than 0", f.replicaLag)
+	case f.retainEvery <= 0:
+		return fmt.Errorf("--retention-check-interval %s: want more than 0", f.retainEvery)
+	case f.compactEvery <= 0:
+		return fmt.Errorf("--compaction-interval %s: want more than 0", f.compactEvery)
 	case f.profile == "kip1279-latest":
 		return fmt.Errorf("--profile %s: not built yet (want kip1279-v42)", f.profile)
 	case f.profile != "kip1279-v42":
@@ -167,7 +175,8 @@ func (f *serveFlags) setVoters(cfg *broker.Config) (err error) {
 		return fmt.Errorf("--voter: this node (%d) is not among the voters", f.nodeID)
 	}
 	if len(cfg.Voters) > 1 {
-		if _, port, _ := net.SplitHostPort(f.raftListen); port == "0" {
+		// Who hears by --ready-fd which port it is leads the others there.
+		if _, port, _ := net.SplitHostPort(f.raftListen); port == "0" && f.readyFD < 0 {
 			return fmt.Errorf("--raft-listen %s: the other voters need a fixed port", f.raftListen)
 		}
 	}

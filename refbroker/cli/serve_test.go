@@ -221,3 +221,31 @@ func TestHooksAndDefectsAreServed(t *testing.T) {
 	r.end(t)
 	require.NoFileExists(t, socket)
 }
+
+// A launcher that puts something between the voters hears where the quorum
+// listens while the node still waits for the others there.
+func TestTheQuorumIsToldOfBeforeTheNodeServes(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer func() { _ = r.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan int, 1)
+	go func() {
+		host := RealHost()
+		host.Signals, host.Stdout, host.Stderr = false, &output{}, &output{}
+		done <- Main(ctx, []string{
+			"serve", "--data-dir", t.TempDir(), "--cluster-id", "c", "--listen", "127.0.0.1:0", "--raft-listen", "127.0.0.1:0",
+			"--voter", "1=127.0.0.1:1", "--voter", "2=127.0.0.1:2", "--ready-fd", copyOf(t, w),
+		}, host)
+	}()
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(20*time.Second)))
+	var told struct{ Quorum string }
+	require.NoError(t, json.NewDecoder(r).Decode(&told))
+	c, err := net.Dial("tcp", told.Quorum)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	cancel()
+	require.Zero(t, <-done)
+	require.NoError(t, w.Close())
+}

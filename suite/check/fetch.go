@@ -72,7 +72,7 @@ func (j *judge) abortedOf(r *ruling, p *part, log *side, f *history.Fetch) (need
 		if t.end >= f.FetchOffset {
 			real[a] = true
 		}
-		if t.first >= f.NextOffset || t.last < f.FetchOffset {
+		if f.NextOffset <= f.FetchOffset || t.first >= f.NextOffset || t.last < f.FetchOffset {
 			continue
 		}
 		needed++

@@ -30,6 +30,14 @@ var probed = []check{
 // spans are the checks that look at all episodes together, in the order of the
 // contract.
 var spans = []spanCheck{
+	{"SC-1", (*trial).sc1},
+	{"SC-2", (*trial).sc2},
+	{"SC-3", (*trial).sc3},
+	{"SC-4", (*trial).sc4},
+	{"SC-5", (*trial).sc5},
+	{"SC-6", (*trial).sc6},
+	{"SC-7", (*trial).sc7},
+	{"SC-8", (*trial).sc8},
 	{"LINK-4", (*trial).link4},
 	{"FB-1", (*trial).fb1},
 	{"FB-2", (*trial).fb2},

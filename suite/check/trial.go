@@ -21,6 +21,8 @@ type trial struct {
 	// decoded holds the batches of logs that were read already: views share
 	// logs, and both sides of one.
 	decoded map[*Replica][]entry
+	// alone are the clusters of a run without mirrors, by name.
+	alone map[string]*alone
 }
 
 func newTrial(ev *Evidence) *trial {

@@ -31,6 +31,11 @@ const (
 	CollidingEpoch    Anomaly = "colliding epoch"    // the same, a lower epoch behind a higher one
 	RestoredID        Anomaly = "restored id"        // rewritten on one hop, and back on the next
 	NegativeID        Anomaly = "negative id"        // producer id below -1
+	NegativeEpoch     Anomaly = "negative epoch"     // or one that does not fence who had the last one
+	TwiceGiven        Anomaly = "id given twice"     // a producer id has two owners
+	VisibleControl    Anomaly = "visible control record"
+	OldCoordinator    Anomaly = "old coordinator"    // its marker was accepted
+	LostState         Anomaly = "lost state"         // what a broker knew is not what it knows after
 	BrokenOrder       Anomaly = "broken order"       // offsets or epochs go back, or offsets jump
 	BadBytes          Anomaly = "bad bytes"          // a checksum is wrong, or bytes are no batch
 	MissingBarrier    Anomaly = "missing barrier"    //

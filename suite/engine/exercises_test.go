@@ -25,6 +25,7 @@ func TestWhatTopologiesExerciseByTheirShape(t *testing.T) {
 		"fan-in":          {"FI-1", "FI-2"},
 		"chain-3":         {"CH-1", "CH-2", "CH-3"},
 		"chain-4":         {"CH-1", "CH-2", "CH-3", "CH-4"},
+		"single":          nil,
 	}, got)
 	inherited := []string{"LOG-5", "PSM-5"}
 	require.Equal(t, map[string][][]string{

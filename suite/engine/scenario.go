@@ -8,6 +8,7 @@ import (
 
 	"watershed.example/chaos"
 	"watershed.example/suite/contract"
+	"watershed.example/suite/history"
 	"watershed.example/topologies"
 )
 
@@ -40,6 +41,12 @@ type Scenario struct {
 	// Restart is how every node of the destination is restarted amid the promoted
 	// traffic; "" for not.
 	Restart Restart
+	// Disturb is what befalls a cluster without mirrors, one after the other: its
+	// state has to outlive that.
+	Disturb []history.DisturbanceName
+	// RollOver takes a producer of a cluster without mirrors to the end of its
+	// epochs, and past it; "" for not.
+	RollOver RollOver
 
 	short bool // part of a short run
 	deflt bool // part of a default run
@@ -137,6 +144,9 @@ func (s Scenario) exercises(episode int) []string {
 // Requirements lists all that the scenario exercises, in the order of the
 // contract: what its episodes do, and what its topology is about.
 func (s Scenario) Requirements() []string {
+	if isAlone(s.Topology) {
+		return inOrder(s.aloneExercises())
+	}
 	ids := topologyIs(s.Topology)
 	for _, e := range s.Topology.Episodes() {
 		ids = append(ids, s.exercises(e.Number)...)
@@ -157,6 +167,7 @@ func inOrder(ids []string) []string {
 // order of the contract.
 func Expected() []string {
 	return inOrder(append(everyStop(),
+		"SC-1", "SC-2", "SC-3", "SC-4", "SC-5", "SC-6", "SC-7", "SC-8",
 		"LOG-5", "RO-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
 		"AP-1", "FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "FO-2", "FI-1", "FI-2", "CH-1", "CH-2", "CH-3", "CH-4", "AL-1",
 		"OPS-1", "OPS-2", "OPS-5",
@@ -192,11 +203,14 @@ func matrix() []Scenario {
 	all := activePassive()
 	turn := 0
 	for i, t := range topologies.All()[1:] {
+		if isAlone(t) {
+			continue
+		}
 		struck := strikeable(t)
 		all = append(all, beyond(t, struck, turn, 2*i)...)
 		turn += len(struck)
 	}
-	return all
+	return append(all, clusterAlone()...)
 }
 
 // activePassive is the whole matrix of faults and points, and what goes wrong

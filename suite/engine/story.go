@@ -55,6 +55,7 @@ type story struct {
 	writes   map[int]writes // by the place of the step
 	ids      producerIDs
 	watches  map[string]*gateWatch // by cluster
+	alone    *alone                // of a cluster without mirrors, while it is written to
 
 	// whole lasts as long as the story: what runs beside its phases lives in it.
 	whole context.Context
@@ -129,6 +130,9 @@ func (s *story) phases(i int) []phase {
 	case topologies.CreateTopics:
 		all = []phase{{"topics on " + step.Cluster, launchLimit, func(ctx context.Context) error { return s.createTopics(ctx, step.Cluster) }}}
 	case topologies.Write:
+		if isAlone(s.scenario.Topology) {
+			return s.aloneOn(step.Cluster)
+		}
 		w := s.writes[i]
 		for _, n := range w.ends {
 			e := s.episodes[n]
@@ -196,6 +200,9 @@ func (s *story) lastCatchUp(e *episode) int {
 }
 
 func (s *story) close() {
+	if s.alone != nil {
+		s.alone.close()
+	}
 	for _, e := range s.episodes {
 		e.close()
 	}

@@ -38,6 +38,9 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 		OnNode:       w.onNode,
 		OnConnection: w.onConnection,
 	}
+	if sc.cleans() {
+		spec.CleanEvery = cleanEvery
+	}
 	for _, d := range o.Defects {
 		name, only, _ := strings.Cut(d, "@")
 		if _, ok := sc.Topology.Cluster(only); only != "" && !ok {

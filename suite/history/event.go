@@ -34,6 +34,8 @@ const (
 	KindNode              Kind = "node"               // Node: a broker started, stopped, was killed
 	KindLeaderEpochs      Kind = "leader-epochs"      // Epochs: which leader epochs a log's batches carry
 	KindProbe             Kind = "probe"              // Probe: a request whose answer alone is of interest
+	KindMarker            Kind = "marker"             // Marker: a transaction marker that a client wrote by hand
+	KindDisturbance       Kind = "disturbance"        // Disturbance: producer state has to outlive it (SC-7)
 	KindNote              Kind = "note"               // Note: free text for the person who reads this
 )
 
@@ -71,6 +73,8 @@ type Event struct {
 	Node          *Node          `json:"node,omitempty"`
 	Epochs        *Epochs        `json:"epochs,omitempty"`
 	Probe         *Probe         `json:"probe,omitempty"`
+	Marker        *Marker        `json:"marker,omitempty"`
+	Disturbance   *Disturbance   `json:"disturbance,omitempty"`
 	Note          string         `json:"note,omitempty"`
 }
 
@@ -111,7 +115,8 @@ var payloadOf = map[Kind]string{
 	KindListOffsets: "offsets", KindDescribeProducers: "producers",
 	KindMirrorRPCBegin: "mirrorRpc", KindMirrorRPC: "mirrorRpc", KindMirrorState: "mirror",
 	KindGate: "gate", KindFaultStart: "fault", KindFaultProof: "fault", KindFaultStop: "fault",
-	KindConnection: "connection", KindNode: "node", KindLeaderEpochs: "epochs", KindProbe: "probe", KindNote: "note",
+	KindConnection: "connection", KindNode: "node", KindLeaderEpochs: "epochs", KindProbe: "probe",
+	KindMarker: "marker", KindDisturbance: "disturbance", KindNote: "note",
 }
 
 func (e *Event) payloads() map[string]bool {
@@ -122,7 +127,8 @@ func (e *Event) payloads() map[string]bool {
 		"offsets": e.Offsets != nil, "producers": e.Producers != nil,
 		"mirrorRpc": e.MirrorRPC != nil, "mirror": e.Mirror != nil, "gate": e.Gate != nil,
 		"fault": e.Fault != nil, "connection": e.Connection != nil, "node": e.Node != nil,
-		"epochs": e.Epochs != nil, "probe": e.Probe != nil, "note": e.Note != "",
+		"epochs": e.Epochs != nil, "probe": e.Probe != nil, "marker": e.Marker != nil,
+		"disturbance": e.Disturbance != nil, "note": e.Note != "",
 	}
 }
 
@@ -151,7 +157,7 @@ func (e *Event) validatePayload() error {
 		}
 		return oneOf("served", e.Fetch.Served, AtOnce, LongPoll)
 	case e.Producers != nil:
-		return oneOf("when", e.Producers.When, WhenMirroring, WhenAfterStop, WhenAfterRestart)
+		return oneOf("when", e.Producers.When, WhenMirroring, WhenAfterStop, WhenAfterRestart, WhenAlone)
 	case e.MirrorRPC != nil:
 		return validResult(e.MirrorRPC.Result, e.Kind == KindMirrorRPC)
 	case e.Gate != nil:
@@ -162,6 +168,10 @@ func (e *Event) validatePayload() error {
 		return e.Epochs.validate()
 	case e.Probe != nil:
 		return e.Probe.validate()
+	case e.Marker != nil:
+		return e.Marker.validate()
+	case e.Disturbance != nil:
+		return e.Disturbance.validate()
 	case e.Node != nil:
 		return oneOf("what", e.Node.What, NodeStarted, NodeStopped, NodeKilled, NodePaused, NodeResumed, NodeLostSnapshots)
 	}

@@ -38,6 +38,8 @@ func sampleEvents() []Event {
 		{Kind: KindFaultStop, Fault: &Fault{ID: "f1", Name: "hold-and-release", HeldBefore: 12}},
 		{Kind: KindConnection, Connection: &Connection{Client: "w", Cluster: "A", ClusterID: "id"}},
 		{Kind: KindNode, Node: &Node{Cluster: "A", Node: 1, What: NodeKilled}},
+		{Kind: KindMarker, Marker: &Marker{Cluster: "A", Topic: "t", ProducerID: 9007199254740993, CoordinatorEpoch: -1, Result: &Result{Outcome: Refused, Code: 52}}},
+		{Kind: KindDisturbance, Disturbance: &Disturbance{What: Compaction, Cluster: "A", Over: true, Took: true}},
 		{Kind: KindNote, Note: "hello"},
 	}
 }

@@ -130,16 +130,25 @@ type Txn struct {
 	// what was asked for (commit or abort).
 	Intent Intent  `json:"intent"`
 	Result *Result `json:"result,omitempty"`
+	// Version is the version of transactions that the client speaks, where it
+	// chose one: with version 2 each transaction has an epoch of its own (KIP-890).
+	Version int16 `json:"version,omitempty"`
+	// Late is set for an EndTxn that is delivered when the transaction after it
+	// has begun.
+	Late bool `json:"late,omitempty"`
 }
 
-// InitPID is the answer to InitProducerId.
+// InitPID is the answer to InitProducerId, or the part of an EndTxn's that says
+// with which id and epoch the producer goes on.
 type InitPID struct {
-	Writer          string  `json:"writer"`
-	Cluster         string  `json:"cluster"`
-	TransactionalID string  `json:"transactionalId,omitempty"`
-	ProducerID      int64   `json:"producerId,string"`
-	Epoch           int16   `json:"epoch"`
-	Result          *Result `json:"result"`
+	Writer          string `json:"writer"`
+	Cluster         string `json:"cluster"`
+	TransactionalID string `json:"transactionalId,omitempty"`
+	ProducerID      int64  `json:"producerId,string"`
+	Epoch           int16  `json:"epoch"`
+	// ByEndTxn is set where EndTxn gave it (transactions version 2).
+	ByEndTxn bool    `json:"byEndTxn,omitempty"`
+	Result   *Result `json:"result"`
 }
 
 // AddPartitions is the answer to AddPartitionsToTxn for one partition.
@@ -252,6 +261,9 @@ type Offsets struct {
 	// LeaderEpoch is the partition's current leader epoch, asked for after the
 	// offsets; nil where it is not known.
 	LeaderEpoch *int32 `json:"leaderEpoch,omitempty"`
+	// InSync are the nodes with in-sync replicas, asked for with the leader epoch;
+	// empty where they are not known.
+	InSync []int32 `json:"inSync,omitempty"`
 }
 
 // When says at which time producers were described.
@@ -262,6 +274,7 @@ const (
 	WhenMirroring    When = "mirroring"     // asked before the stop was requested
 	WhenAfterStop    When = "after-stop"    // asked after STOPPED was seen
 	WhenAfterRestart When = "after-restart" // asked after that, when a broker had come back
+	WhenAlone        When = "alone"         // on a cluster without any mirror
 )
 
 // Producers is the answer of DescribeProducers for one partition.

@@ -16,16 +16,8 @@ import (
 // stop; state is what describe says of it then. Never once p is writable: then
 // it deletes what other checks look for.
 func (r *Raw) DeleteRecords(ctx context.Context, p Partition, offset int64, mirror, state string) error {
-	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
-	part := kmsg.NewDeleteRecordsRequestTopicPartition()
-	part.Partition, part.Offset = p.Index, offset
-	topic := kmsg.NewDeleteRecordsRequestTopic()
-	topic.Topic = p.Topic
-	topic.Partitions = append(topic.Partitions, part)
-	req.Topics = append(req.Topics, topic)
 	result := resultOf(nil)
-	resp, _, err := r.ask(ctx, p, req)
+	resp, _, err := r.ask(ctx, p, deleteRecords(p, offset))
 	switch {
 	case ended(ctx):
 		return context.Cause(ctx)

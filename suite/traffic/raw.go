@@ -221,6 +221,20 @@ func (r *Raw) InitProducerID(ctx context.Context, transactionalID string) (int64
 }
 
 func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeout time.Duration) (int64, int16, error) {
+	id, epoch, err := r.askProducerID(ctx, transactionalID, timeout)
+	e := history.InitPID{
+		Writer: r.name, Cluster: r.cluster.Name, TransactionalID: transactionalID,
+		ProducerID: id, Epoch: epoch, Result: resultOf(err),
+	}
+	r.rec.Add(history.Event{Kind: history.KindInitProducerID, InitPID: &e})
+	if err != nil {
+		return -1, -1, fmt.Errorf("raw client %s: init producer id %q on cluster %s: %w", r.name, transactionalID, r.cluster.Name, err)
+	}
+	return id, epoch, nil
+}
+
+// askProducerID is initProducerID without a record of it.
+func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout time.Duration) (int64, int16, error) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionTimeoutMillis = int32(timeout.Milliseconds())
 	req.ProducerID, req.ProducerEpoch = -1, -1
@@ -235,16 +249,8 @@ func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeou
 		if busy(ctx, err) {
 			continue // the coordinator loads or ends a transaction; asking again is harmless
 		}
-		e := history.InitPID{
-			Writer: r.name, Cluster: r.cluster.Name, TransactionalID: transactionalID,
-			ProducerID: -1, Epoch: -1, Result: resultOf(err),
-		}
-		if err == nil {
-			e.ProducerID, e.Epoch = resp.ProducerID, resp.ProducerEpoch
-		}
-		r.rec.Add(history.Event{Kind: history.KindInitProducerID, InitPID: &e})
 		if err != nil {
-			return -1, -1, fmt.Errorf("raw client %s: init producer id %q on cluster %s: %w", r.name, transactionalID, r.cluster.Name, err)
+			return -1, -1, err
 		}
 		return resp.ProducerID, resp.ProducerEpoch, nil
 	}

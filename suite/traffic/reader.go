@@ -39,6 +39,9 @@ type place struct {
 	fetchesThen     int64 // the count of fetches when the position last moved
 }
 
+// Isolation is the reader's isolation level.
+func (r *Reader) Isolation() history.Isolation { return r.isolation }
+
 // fetchCounter counts the answers to Fetch requests.
 type fetchCounter struct{ n *atomic.Int64 }
 

@@ -155,7 +155,7 @@ func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error)
 		}
 		for _, got := range t.Partitions {
 			if epoch := got.LeaderEpoch; got.Partition == p.Index && epoch >= 0 {
-				s.LeaderEpoch = &epoch
+				s.LeaderEpoch, s.InSync = &epoch, got.ISR
 			}
 		}
 	}

@@ -28,7 +28,11 @@ type producer struct {
 // (KIP-951), from 11 on TRANSACTION_ABORTABLE is known, from 12 on a batch adds
 // its partition to the transaction by itself (KIP-890), in 13 topics are named
 // by id (KIP-516).
-func produce(p *producer) wire.API { return wire.Of("Produce", 3, 13, p.handle) }
+func produce(p *producer) wire.API {
+	a := wire.Of("Produce", 3, 13, p.handle)
+	a.Bulk = true
+	return a
+}
 
 // leastProduceWait is the shortest wait for replication: a timeout of 0 must
 // not fail what needs no wait at all.

@@ -10,10 +10,6 @@ import (
 	"watershed.example/refbroker/internal/wire"
 )
 
-// firstOwnKey is where the keys begin of requests that only refbroker's nodes
-// send each other.
-const firstOwnKey = 32000
-
 // ApiVersions (key 18), versions 0 to 4: from 3 on features are told, from 4 on
 // also those whose lowest version is 0 (KIP-584, KIP-1022). It tells the very
 // table that requests are dispatched by. A version that is not served is
@@ -23,8 +19,8 @@ func apiVersions(e *env.Env, table func() *wire.Table) wire.API {
 		resp := kmsg.NewPtrApiVersionsResponse()
 		resp.Version = req.Version
 		for _, a := range table().APIs() {
-			if a.Key >= firstOwnKey {
-				continue // between nodes only
+			if a.Key >= firstOwnKey || req.Unsupported && a.Key != req.Key {
+				continue // between nodes only; or nothing but what the client may ask instead
 			}
 			resp.ApiKeys = append(resp.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: a.Key, MinVersion: a.Min, MaxVersion: a.Max})
 		}

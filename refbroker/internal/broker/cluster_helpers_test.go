@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -70,12 +71,18 @@ func logWriter(t *testing.T) io.Writer {
 	return io.Discard
 }
 
-// freeAddress is a port that was free a moment ago.
+// freeAddress is an address that was free a moment ago. Its port lies below those
+// that the system gives to whoever asks for any, or to an outgoing connection:
+// they might take it before it is listened on.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))); err == nil {
+			require.NoError(t, l.Close())
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port in 100 tries")
+	return ""
 }
 
 // startAll starts the nodes that are down.

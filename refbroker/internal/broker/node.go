@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
@@ -53,6 +54,9 @@ type Config struct {
 	// the node is alone.
 	RaftListen string
 	Voters     map[int32]string
+	// OnQuorum is told where the quorum listens, before the node waits for the
+	// others there; it may be nil.
+	OnQuorum func(address string)
 	// Peers maps nodes to their addresses as seen from this one, for what nodes
 	// ask of each other but for the quorum; others are reached at their
 	// listener "replication", or else at "client".
@@ -65,9 +69,9 @@ type Config struct {
 	TransactionVersion int16
 	// TopicDefaults are topic configs for topics that don't set them.
 	TopicDefaults map[string]string
-	// CompactEvery is how often logs are looked at that may be compacted; 0 is
-	// Kafka's default.
-	CompactEvery time.Duration
+	// RetainEvery is how often retention is applied, and CompactEvery how often
+	// logs are looked at that may be compacted; 0 is Kafka's default.
+	RetainEvery, CompactEvery time.Duration
 	// Groups are the settings of consumer groups.
 	Groups  group.Settings
 	Gate    gate.Gate
@@ -84,8 +88,9 @@ type Node struct {
 	server   *wire.Server
 	peers    *peer.Peers
 	addrs    map[string]string
-	// epoch is the broker epoch of this run.
-	epoch int64
+	// incarnation is new at each run, and epoch the broker epoch of this one.
+	incarnation string
+	epoch       int64
 
 	// silence ends the heartbeats.
 	silence context.CancelFunc
@@ -104,7 +109,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, addrs: map[string]string{}, failed: make(chan struct{}), stop: func() {}, silence: func() {}}
+	n := &Node{cfg: cfg, addrs: map[string]string{}, incarnation: newClusterID(), failed: make(chan struct{}), stop: func() {}, silence: func() {}}
 	// Listeners first: an address in use is found before anything is written.
 	listeners, err := n.listen(ctx)
 	if err == nil {
@@ -178,7 +183,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	}
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
-		Lag: cfg.ReplicaLag, CompactEvery: cfg.CompactEvery,
+		Lag: cfg.ReplicaLag, RetentionEvery: cfg.RetainEvery, CompactEvery: cfg.CompactEvery,
 	})
 	if err != nil {
 		return err
@@ -198,7 +203,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 		return fmt.Errorf("open the partitions: %w", err)
 	}
 	n.peers = peer.New(peer.Config{
-		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: fmt.Sprintf("node-%d", cfg.NodeID),
+		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: nodeClient(cfg.NodeID, n.incarnation),
 	})
 	n.env = &env.Env{
 		Peers:  n.peers,
@@ -235,7 +240,7 @@ func (n *Node) openQuorum(ctx context.Context) (clusterID string, err error) {
 	}
 	n.quorum, err = quorum.Open(ctx, quorum.Config{
 		Host: cfg.Host, Log: cfg.Log, Dir: filepath.Join(cfg.DataDir, "quorum"), ClusterID: m.clusterID,
-		NodeID: cfg.NodeID, Listen: cfg.RaftListen, Voters: cfg.Voters,
+		NodeID: cfg.NodeID, Listen: cfg.RaftListen, OnListen: cfg.OnQuorum, Voters: cfg.Voters,
 		SessionTimeout: cfg.SessionTimeout,
 	})
 	if err != nil {
@@ -264,8 +269,11 @@ func cleanStop(fs afero.Fs, logs string) (bool, error) {
 	return afero.Exists(fs, filepath.Join(logs, ".kafka_cleanshutdown"))
 }
 
+// registerPause is between two tries to register.
+const registerPause = 100 * time.Millisecond
+
 func (n *Node) register(ctx context.Context, clean bool) error {
-	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: newClusterID(), Listeners: map[string]string{}, Clean: clean}
+	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: n.incarnation, Listeners: map[string]string{}, Clean: clean}
 	for _, l := range n.cfg.Listeners {
 		c.Listeners[l.Name] = l.Advertise
 		if l.Advertise == "" {
@@ -273,6 +281,17 @@ func (n *Node) register(ctx context.Context, clean bool) error {
 		}
 	}
 	result, err := n.quorum.Apply(ctx, c)
+	for err != nil && !errors.Is(err, kerr.InvalidRequest) {
+		// The quorum's leader may die at any time, and a second registration of
+		// the same incarnation changes nothing.
+		n.cfg.Log.Warn("not registered yet", "error", err)
+		select {
+		case <-time.After(registerPause):
+		case <-ctx.Done():
+			return fmt.Errorf("register broker %d: %w: %w", c.ID, context.Cause(ctx), err)
+		}
+		result, err = n.quorum.Apply(ctx, c)
+	}
 	if err != nil {
 		return fmt.Errorf("register broker %d: %w", c.ID, err)
 	}
@@ -290,20 +309,8 @@ func (n *Node) serve(listeners []net.Listener) error {
 	coordinator := txn.NewForNode(e)
 	groups := group.NewForNode(e, coordinator, n.cfg.Groups)
 	mirrors := mirror.New(e, txn.Debts{Env: e, Coordinator: coordinator})
-	apis := []wire.API{
-		produce(&producer{env: e, verifier: coordinator}),
-		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
-		apiVersions(e, func() *wire.Table { return n.table }),
-		offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
-	}
-	apis = append(apis, topicAPIs(e, e.Topics.(*topics), &configs{
-		node: e.NodeID, defaults: n.cfg.TopicDefaults, static: n.cfg.static(), quorum: e.Quorum,
-	}, n.replicas)...)
-	apis = append(apis, transactionAPIs(e, coordinator)...)
-	apis = append(apis, groupAPIs(e, groups, coordinator)...)
-	apis = append(apis, mirrorAPIs(e, mirrors)...)
 	var err error
-	if n.table, err = wire.NewTable(apis...); err != nil {
+	if n.table, err = wire.NewTable(n.apis(coordinator, groups, mirrors)...); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -27,8 +27,10 @@ type Config struct {
 	Dir       string
 	ClusterID string
 	NodeID    int32
-	// Listen is this voter's address; it may have port 0 when it is alone.
-	Listen string
+	// Listen is this voter's address; it may have port 0 when it is alone, or
+	// when who hears of it by OnListen leads the others there.
+	Listen   string
+	OnListen func(address string)
 	// Voters maps the ids of all voters to their addresses. Empty: this node
 	// is the only one.
 	Voters map[int32]string
@@ -86,6 +88,9 @@ func (n *Node) start(ctx context.Context) error {
 	listener, err := n.cfg.Host.Listen(ctx, "tcp", n.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen for the metadata quorum: %w", err)
+	}
+	if n.cfg.OnListen != nil {
+		n.cfg.OnListen(listener.Addr().String())
 	}
 	n.stream = newStream(listener, n.cfg.Host.Dial, map[byte]func(context.Context, net.Conn){
 		forwardMark: n.serveForwarded, heartbeatMark: n.serveHeartbeats,

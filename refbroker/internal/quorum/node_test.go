@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"sync"
@@ -146,9 +147,12 @@ func TestThreeVotersAgreeAndOutliveTheirLeader(t *testing.T) {
 	h.RaftStores = (&keptStores{by: map[string]*raft.InmemStore{}}).open
 	voters := map[int32]string{}
 	for id := range int32(3) {
-		// A port that was free a moment ago; raft needs all addresses at once.
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		// A port that was free a moment ago, below those that the system gives to
+		// whoever asks for any; raft needs all addresses at once.
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		for err != nil {
+			l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		}
 		voters[id] = l.Addr().String()
 		require.NoError(t, l.Close())
 	}

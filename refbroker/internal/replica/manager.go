@@ -58,6 +58,12 @@ type Config struct {
 // since tests wait for it.
 const DefaultLag = 10 * time.Second
 
+// How often Kafka applies retention, and looks for logs to compact.
+const (
+	DefaultRetentionEvery = 5 * time.Minute
+	DefaultCompactEvery   = 15 * time.Second
+)
+
 // Manager holds the partitions of one node.
 type Manager struct {
 	cfg     Config
@@ -118,8 +124,8 @@ func NewManager(cfg Config) (*Manager, error) {
 		value time.Duration
 	}{
 		{&cfg.CheckpointEvery, time.Minute},
-		{&cfg.RetentionEvery, 5 * time.Minute},
-		{&cfg.CompactEvery, 15 * time.Second},
+		{&cfg.RetentionEvery, DefaultRetentionEvery},
+		{&cfg.CompactEvery, DefaultCompactEvery},
 		{&cfg.Lag, DefaultLag},
 	} {
 		if *d.to <= 0 {

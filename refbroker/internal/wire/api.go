@@ -70,6 +70,8 @@ var ErrCloseConnection = errors.New("connection closed on purpose")
 type API struct {
 	Key, Min, Max int16
 	Name          string
+	// Bulk is set for Produce: its requests may be large.
+	Bulk bool
 	// New makes an empty request.
 	New    func() Message
 	Handle Handler

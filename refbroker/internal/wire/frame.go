@@ -1,45 +1,111 @@
 package wire
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/twmb/franz-go/pkg/kbin"
 )
 
 // DefaultMaxFrame is Kafka's socket.request.max.bytes.
 const DefaultMaxFrame = 100 << 20
 
+// freeBytes is the part of a frame that costs nothing of the budget: fetches,
+// heartbeats and the like never wait for memory.
+const freeBytes = 16 << 10
+
+// Decoding costs more than the frame. An array is refused when it claims more
+// elements than there can be in the bytes that follow, but an element is larger
+// in memory than in the frame, by up to some thirty times where a frame is made
+// for it. So a request without records, which no client makes large, is bounded
+// by plainFrame, and counts for decoded times its size; one with records has
+// its array checked against what the least batch takes.
+const (
+	plainFrame = 8 << 20
+	decoded    = 8
+	leastBatch = 61
+)
+
+// checkBulk refuses a Produce body that claims more topics than there can be:
+// each has a batch. Small ones may be without.
+func checkBulk(body []byte, flexible bool) error {
+	if len(body) <= freeBytes {
+		return nil
+	}
+	b := kbin.Reader{Src: body}
+	var topics int32
+	if flexible {
+		b.CompactNullableString()
+		b.Span(2 + 4)
+		topics = b.CompactArrayLen()
+	} else {
+		b.NullableString()
+		b.Span(2 + 4)
+		topics = b.ArrayLen()
+	}
+	if !b.Ok() || int64(topics)*leastBatch > int64(len(body)) {
+		return fmt.Errorf("%d topics in %d bytes of records", topics, len(body))
+	}
+	return nil
+}
+
+// growth is how much larger each buffer of a frame is than the one before: how
+// much a client can claim beyond what it has sent.
+const growth = 4
+
 // readFrame reads one frame: a length of four bytes, then as many bytes. The
-// buffer grows with what arrives, so a length alone costs nothing. io.EOF
-// means that the peer closed between frames.
-func readFrame(r io.Reader, limit int) ([]byte, error) {
+// buffer grows with what arrives, so a length alone costs nothing; before it
+// holds size bytes, grow is asked whether it may. No frame is larger than most.
+// io.EOF means that the peer closed between frames.
+func (t *Table) readFrame(r *bufio.Reader, most int, grow func(size int) error) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
 	size := int64(int32(binary.BigEndian.Uint32(head[:])))
-	if size < minHeader || size > int64(limit) {
-		return nil, fmt.Errorf("frame of %d bytes (want %d to %d)", size, minHeader, limit)
+	if size < minHeader || size > int64(most) {
+		return nil, fmt.Errorf("frame of %d bytes (want %d to %d)", size, minHeader, most)
 	}
-	buf := make([]byte, 0, min(size, 64<<10))
+	first, err := r.Peek(2)
+	if err != nil {
+		return nil, cutShort(0, size, err)
+	}
+	key := keyOf(first)
+	if size > plainFrame && !t.apis[key].Bulk {
+		return nil, fmt.Errorf("frame of %d bytes with api key %d, which has no records (want at most %d)", size, key, plainFrame)
+	}
+	var buf []byte
 	for int64(len(buf)) < size {
 		if len(buf) == cap(buf) {
-			grown := make([]byte, len(buf), min(size, 2*int64(cap(buf))))
+			next := int(min(size, max(freeBytes, growth*int64(cap(buf)))))
+			if err := grow(next); err != nil {
+				return nil, fmt.Errorf("frame of %d bytes: %w", size, err)
+			}
+			grown := make([]byte, len(buf), next)
 			copy(grown, buf)
 			buf = grown
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if err != nil && int64(len(buf)) < size {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, fmt.Errorf("frame cut at %d of %d bytes: %w", len(buf), size, err)
+			return nil, cutShort(len(buf), size, err)
 		}
 	}
 	return buf, nil
 }
+
+func cutShort(at int, size int64, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("frame cut at %d of %d bytes: %w", at, size, err)
+}
+
+// keyOf is the API key of a frame.
+func keyOf(frame []byte) int16 { return int16(binary.BigEndian.Uint16(frame)) }
 
 // minHeader is the shortest request: key, version, correlation id and a null
 // client id.
@@ -124,6 +190,11 @@ func (t *Table) decode(frame []byte) (*Request, API, error) {
 	req.Body.SetVersion(h.version)
 	if req.Body.IsFlexible() {
 		if rest, err = skipTags(rest); err != nil {
+			return nil, API{}, fmt.Errorf("%s version %d: %w", api.Name, h.version, err)
+		}
+	}
+	if api.Bulk {
+		if err := checkBulk(rest, req.Body.IsFlexible()); err != nil {
 			return nil, API{}, fmt.Errorf("%s version %d: %w", api.Name, h.version, err)
 		}
 	}

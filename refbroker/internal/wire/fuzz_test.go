@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"testing"
@@ -8,15 +9,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// FuzzDecode feeds frames to a table of every API that kmsg knows, in every
-// version: whatever comes, decoding returns.
-func FuzzDecode(f *testing.F) {
+// everyAPI is a table of every API that kmsg knows, in every version.
+func everyAPI() *Table {
 	table := &Table{apis: map[int16]API{}}
 	for key := range int16(kmsg.MaxKey + 1) {
 		if r := kmsg.RequestForKey(key); r != nil {
-			table.apis[key] = API{Key: key, Max: r.MaxVersion(), Name: "fuzzed", New: func() Message { return kmsg.RequestForKey(key) }}
+			table.apis[key] = API{
+				Key: key, Max: r.MaxVersion(), Name: "fuzzed", Bulk: key == 0,
+				New: func() Message { return kmsg.RequestForKey(key) },
+			}
 		}
 	}
+	return table
+}
+
+// FuzzDecode feeds frames to a table of every API that kmsg knows, in every
+// version: whatever comes, decoding returns.
+func FuzzDecode(f *testing.F) {
+	table := everyAPI()
 	for _, r := range []kmsg.Request{
 		kmsg.NewPtrProduceRequest(), kmsg.NewPtrFetchRequest(), kmsg.NewPtrMetadataRequest(), kmsg.NewPtrApiVersionsRequest(),
 		kmsg.NewPtrCreateTopicsRequest(), kmsg.NewPtrAddPartitionsToTxnRequest(), kmsg.NewPtrListOffsetsRequest(),
@@ -43,14 +53,18 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		const limit = 1 << 16
-		in := bytes.NewReader(stream)
+		in := bufio.NewReader(bytes.NewReader(stream))
 		var back []byte
 		for {
-			frame, err := readFrame(in, limit)
+			room := 0
+			frame, err := (&Table{}).readFrame(in, limit, func(size int) error {
+				room = size
+				return nil
+			})
 			if err != nil {
 				break
 			}
-			if len(frame) < minHeader || len(frame) > limit {
+			if len(frame) < minHeader || len(frame) > limit || room != len(frame) {
 				t.Fatalf("frame of %d bytes", len(frame))
 			}
 			back = binary.BigEndian.AppendUint32(back, uint32(len(frame)))

@@ -1,11 +1,8 @@
 package wire
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -19,16 +16,53 @@ var ErrClosing = errors.New("the broker is shutting down")
 type Config struct {
 	Table *Table
 	Log   *slog.Logger
-	// MaxConns bounds the open connections of all listeners (4096); one more is
-	// closed at once.
-	MaxConns int
-	// MaxFrame bounds a request in bytes ([DefaultMaxFrame]).
-	MaxFrame int
-	// Idle closes a connection on which nothing moves for so long (10 minutes,
-	// as connections.max.idle.ms).
-	Idle time.Duration
+	Limits
 	// Grace is how long Close waits for responses that are being written (1 s).
 	Grace time.Duration
+}
+
+// Limits bound what clients can make a server hold. Zero values are defaults.
+type Limits struct {
+	// MaxConns bounds the open connections of all listeners (max.connections;
+	// 4096), MaxConnsPerIP those from one address (max.connections.per.ip; no
+	// limit). One more is closed at once.
+	MaxConns, MaxConnsPerIP int
+	// MaxFrame bounds a request in bytes (socket.request.max.bytes;
+	// [DefaultMaxFrame]); one that has no records is bounded by 8 MiB too.
+	MaxFrame int
+	// MaxQueued bounds the bytes of all requests in flight together
+	// (queued.max.request.bytes; [DefaultMaxQueued]); more of them wait. One
+	// request at a time may go beyond it, and the first 16 KiB of each don't
+	// count.
+	MaxQueued int64
+	// Idle closes a connection on which nothing moves between two requests
+	// (connections.max.idle.ms; 10 minutes).
+	Idle time.Duration
+	// FrameTimeout is how long a client may take for a request that it has
+	// begun, and again each time that the request has grown fourfold (30 s).
+	FrameTimeout time.Duration
+	// WriteTimeout is how long a client may take to take a response, and a
+	// second more for each 64 KiB of it (30 s).
+	WriteTimeout time.Duration
+}
+
+// DefaultMaxQueued is what requests in flight may hold together.
+const DefaultMaxQueued = 512 << 20
+
+func (l *Limits) complete() {
+	setDefault(&l.MaxConns, 4096)
+	setDefault(&l.MaxFrame, DefaultMaxFrame)
+	setDefault(&l.MaxQueued, DefaultMaxQueued)
+	setDefault(&l.Idle, 10*time.Minute)
+	setDefault(&l.FrameTimeout, 30*time.Second)
+	setDefault(&l.WriteTimeout, 30*time.Second)
+}
+
+func setDefault[T comparable](to *T, value T) {
+	var zero T
+	if *to == zero {
+		*to = value
+	}
 }
 
 // Server serves connections. Make it with [NewServer], end it with Close.
@@ -37,29 +71,25 @@ type Server struct {
 	ctx    context.Context // of handlers
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
+	memory *budget
+	stats  *Stats
 
 	mu        sync.Mutex // never held while waiting
 	listeners []net.Listener
-	conns     map[net.Conn]struct{}
+	conns     map[*conn]struct{}
+	byIP      map[string]int
 	closing   bool
 }
 
 // NewServer returns a server that listens nowhere yet.
 func NewServer(cfg Config) *Server {
-	if cfg.MaxConns == 0 {
-		cfg.MaxConns = 4096
-	}
-	if cfg.MaxFrame == 0 {
-		cfg.MaxFrame = DefaultMaxFrame
-	}
-	if cfg.Idle == 0 {
-		cfg.Idle = 10 * time.Minute
-	}
-	if cfg.Grace == 0 {
-		cfg.Grace = time.Second
-	}
+	cfg.complete()
+	setDefault(&cfg.Grace, time.Second)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Server{cfg: cfg, ctx: ctx, cancel: cancel, conns: map[net.Conn]struct{}{}}
+	return &Server{
+		cfg: cfg, ctx: ctx, cancel: cancel, memory: &budget{free: cfg.MaxQueued}, stats: newStats(cfg.Table),
+		conns: map[*conn]struct{}{}, byIP: map[string]int{},
+	}
 }
 
 // Serve takes connections of l in the background, until Close, which closes l.
@@ -99,20 +129,35 @@ func (s *Server) accept(name string, l net.Listener) {
 
 // admit starts to serve c, unless there are too many.
 func (s *Server) admit(name string, c net.Conn) bool {
+	ip := hostOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return false
 	}
-	if len(s.conns) >= s.cfg.MaxConns {
-		s.cfg.Log.Warn("connection refused: too many", "listener", name, "remote", c.RemoteAddr().String(), "limit", s.cfg.MaxConns)
+	why, limit := "", 0
+	switch {
+	case len(s.conns) >= s.cfg.MaxConns:
+		why, limit = "too many", s.cfg.MaxConns
+	case s.cfg.MaxConnsPerIP > 0 && s.byIP[ip] >= s.cfg.MaxConnsPerIP:
+		why, limit = "too many from its address", s.cfg.MaxConnsPerIP
+	}
+	if why != "" {
+		s.stats.Refused.Add(1)
+		s.cfg.Log.Warn("connection refused: "+why, "listener", name, "remote", c.RemoteAddr().String(), "limit", limit)
 		return false
 	}
-	s.conns[c] = struct{}{}
+	s.stats.Accepted.Add(1)
+	served := s.newConn(name, c)
+	s.conns[served] = struct{}{}
+	s.byIP[ip]++
 	s.work.Go(func() {
-		err := s.serve(name, c)
+		err := served.serve()
 		s.mu.Lock()
-		delete(s.conns, c)
+		delete(s.conns, served)
+		if s.byIP[ip]--; s.byIP[ip] == 0 {
+			delete(s.byIP, ip)
+		}
 		s.mu.Unlock()
 		_ = c.Close()
 		if err != nil && s.ctx.Err() == nil {
@@ -122,52 +167,13 @@ func (s *Server) admit(name string, c net.Conn) bool {
 	return true
 }
 
-// serve answers the requests of one connection, one after the other as Kafka
-// does: the next is read once the response before it is written. nil means
-// that the peer closed it, or that we did on purpose.
-func (s *Server) serve(name string, c net.Conn) error {
-	in := bufio.NewReaderSize(c, 16<<10)
-	for {
-		if err := s.deadline(c); err != nil {
-			return err
-		}
-		frame, err := readFrame(in, s.cfg.MaxFrame)
-		if err != nil {
-			if errors.Is(err, io.EOF) || s.ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("read request: %w", err)
-		}
-		req, api, err := s.cfg.Table.decode(frame)
-		if err != nil {
-			return fmt.Errorf("refused request: %w", err)
-		}
-		req.Listener, req.Remote = name, c.RemoteAddr()
-		resp, err := api.Handle(s.ctx, req)
-		if err != nil {
-			if errors.Is(err, ErrCloseConnection) {
-				return nil
-			}
-			return fmt.Errorf("%s version %d: %w", api.Name, req.Version, err)
-		}
-		if resp == nil {
-			continue
-		}
-		if _, err := c.Write(encode(req, resp)); err != nil {
-			return fmt.Errorf("write %s response: %w", api.Name, err)
-		}
+// hostOf is the address of a connection's other end, without the port.
+func hostOf(c net.Conn) string {
+	addr := c.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		return host
 	}
-}
-
-// deadline gives c the idle time for its next request and response. Under the
-// lock, so that it never replaces the deadline that Close has set.
-func (s *Server) deadline(c net.Conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		return ErrClosing
-	}
-	return c.SetDeadline(time.Now().Add(s.cfg.Idle))
+	return addr
 }
 
 // Close stops taking requests, lets the handlers that run end (their context's
@@ -180,8 +186,7 @@ func (s *Server) Close() {
 		_ = l.Close()
 	}
 	for c := range s.conns {
-		_ = c.SetReadDeadline(time.Now())
-		_ = c.SetWriteDeadline(time.Now().Add(s.cfg.Grace))
+		c.close(s.cfg.Grace)
 	}
 	s.mu.Unlock()
 	s.cancel(ErrClosing)

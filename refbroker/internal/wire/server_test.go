@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -204,12 +205,15 @@ func TestGarbageEndsItsConnectionOnly(t *testing.T) {
 func TestALengthAloneCostsNoMemory(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
-		_, _ = w.Write([]byte{0x06, 0, 0, 0, 1, 2, 3}) // 100 MiB to come
+		_, _ = w.Write([]byte{0, 0x80, 0, 0, 1, 2, 3}) // 8 MiB to come
 		_ = w.Close()
 	}()
-	_, err := readFrame(r, DefaultMaxFrame)
+	_, err := (&Table{}).readFrame(bufio.NewReader(r), DefaultMaxFrame, func(size int) error {
+		require.LessOrEqual(t, size, freeBytes)
+		return nil
+	})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.ErrorContains(t, err, "cut at 3 of 100663296 bytes")
+	require.ErrorContains(t, err, "cut at 3 of 8388608 bytes")
 }
 
 func TestUnsupportedApiVersionsIsAnsweredInVersionZero(t *testing.T) {

@@ -1,0 +1,109 @@
+package check
+
+import (
+	"fmt"
+
+	"watershed.example/suite/history"
+)
+
+// sc6 holds that with transactions version 2 an EndTxn or a Produce which is
+// delivered late never touches the producer's next transaction. With version 1
+// an EndTxn does: that is measured.
+func (t *trial) sc6(r *ruling) {
+	t.aloneIn(r, func(a *alone) {
+		var late [2]int // by what the EndTxn asked for: abort, commit
+		var old, oldTouched, produced int
+		for i := range a.ev.Events {
+			e := &a.ev.Events[i]
+			if e.Kind != history.KindTxnEnd || !e.Txn.Late || e.Txn.Cluster != a.edge.Destination {
+				continue
+			}
+			next, open := a.nextOf(e)
+			if !open {
+				continue
+			}
+			if e.Txn.Version != 2 {
+				old++
+				oldTouched += b2i(a.endedOtherwise(next))
+				continue
+			}
+			judged := false
+			for _, p := range a.parts {
+				if p.lead != nil && p.complete {
+					judged = a.ended(r, p, next, ForeignMarker) || judged
+				}
+			}
+			if judged {
+				late[b2i(e.Txn.Intent == history.IntentCommit)]++
+			}
+			produced += a.lateBatches(r, e)
+		}
+		r.need(late[0] > 0, "no late EndTxn of transactions version 2 asked to abort while the next transaction was open")
+		r.need(late[1] > 0, "no late EndTxn of transactions version 2 asked to commit while the next transaction was open")
+		r.need(produced > 0, "no late Produce of transactions version 2 came while the next transaction was open")
+		r.saw("%d late EndTxns and %d late batches left the next transaction alone; with transactions version 1, %d of %d late EndTxns ended it", late[0]+late[1], produced, oldTouched, old)
+	})
+}
+
+// nextOf finds the transaction after the one of a late EndTxn, as its writer was
+// told of it, and says whether it was open at that moment.
+func (a *alone) nextOf(late *history.Event) (*history.Txn, bool) {
+	var began bool
+	for i := range a.ev.Events {
+		e := &a.ev.Events[i]
+		n := e.Txn
+		if n == nil || n.Writer != late.Txn.Writer || n.Cluster != late.Txn.Cluster || n.Number != late.Txn.Number+1 || n.Late {
+			continue
+		}
+		switch {
+		case e.Kind == history.KindTxnBegin && e.Seq < late.Seq:
+			began = true
+		case e.Kind == history.KindTxnEndBegin && e.Seq < late.Seq:
+			return nil, false
+		case e.Kind == history.KindTxnEnd && n.Result.Outcome == history.OK:
+			return n, began
+		case e.Kind == history.KindTxnBegin && n.Version != 2:
+			return n, true
+		}
+	}
+	return nil, false
+}
+
+// endedOtherwise says whether a transaction ended otherwise than its writer
+// meant.
+func (a *alone) endedOtherwise(told *history.Txn) bool {
+	for _, p := range a.parts {
+		if p.lead == nil {
+			continue
+		}
+		for _, t := range p.lead.txns {
+			if t.writer == told.Cluster+"/"+told.Writer && t.number == told.Number && t.end >= 0 && t.committed != (told.Intent == history.IntentCommit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lateBatches judges the batches that were delivered late by the writer of a
+// late EndTxn, and counts those that were refused.
+func (a *alone) lateBatches(r *ruling, late *history.Event) (refused int) {
+	for _, p := range a.parts {
+		for _, o := range p.ops {
+			if o.sent.Trial != history.TrialLate || o.sent.Writer != late.Txn.Writer || o.sent.Tag.Txn != late.Txn.Number {
+				continue
+			}
+			expected := fmt.Sprintf("%s refused with error %d: it belongs to transaction %d, which has ended", batchWords(o), oldEpoch, o.sent.Tag.Txn)
+			at := p.places(o)
+			switch {
+			case len(at) > 0:
+				r.findings = append(r.findings, a.finding(p.lead, ZombieAppend, at[0].entry, at[0].offset, expected, "it was appended to the next transaction"))
+			case o.result.Outcome == history.OK:
+				r.findings = append(r.findings, a.told(p.part, ZombieAppend, o.offset, expected, fmt.Sprintf("acknowledged with offset %d", o.offset)))
+			case o.result.Code > 0 && !retriable[o.result.Code]:
+				refused++
+			}
+		}
+	}
+	return refused
+}
