@@ -161,7 +161,7 @@ func (s *seen) run(ctx context.Context, c cluster, clients []client, logs string
 	return errors.Join(all.Wait(), s.killErr)
 }
 
-// readyForKill kills node 2 when the last client is ready, and starts it again.
+// readyForKill kills node 2 when the last client is ready.
 func (s *seen) readyForKill(c cluster) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,8 +20,13 @@ func dumps(ctx context.Context, t tools, work string, apache *kafka.Cluster, our
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return err
 	}
-	for _, c := range []cluster{apache, ours} { // files are compared at rest
-		if err := c.Close(ctx); err != nil {
+	for _, c := range []cluster{apache, ours} {
+		if err := fillForDumps(ctx, c); err != nil {
+			return err
+		}
+		// Files are compared at rest; node 1 ends while the others are still there
+		// to hand its leaderships to, or Kafka would not end in an orderly way.
+		if err := errors.Join(c.Stop(ctx, 1), c.Close(ctx)); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,7 +25,7 @@ func createLedBy2(ctx context.Context, cl *kgo.Client, adm *kadm.Client, name st
 	if err != nil {
 		return err
 	}
-	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
+	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return err
 	}
 	return script.Await(ctx, "leaders of "+name, func() (bool, error) { return led(ctx, adm, name, 1) })

@@ -43,6 +43,9 @@ func copyRecords(ctx context.Context, k *script.Kit) error {
 			return err
 		}
 	}
+	if err := settled(ctx, k, out); err != nil {
+		return err
+	}
 	for level := range isolation {
 		values, err := read(ctx, k, out, 0, level)
 		if err != nil {
@@ -233,7 +236,7 @@ func leaderKill(ctx context.Context, k *script.Kit) error {
 			return err
 		}
 	}
-	tx, err := client(k, kgo.TransactionalID(k.Name("id")))
+	tx, err := client(k, kgo.TransactionalID(k.Name("id")), kgo.TransactionTimeout(10*time.Minute))
 	if err != nil {
 		return err
 	}
@@ -284,6 +287,9 @@ func leaderKill(ctx context.Context, k *script.Kit) error {
 		}
 	}
 	k.Fact("plain", map[string]int{"sent": whileKilling, "read": len(read), "out of place": outOfPlace})
+	if err := settled(ctx, k, transactional); err != nil {
+		return err
+	}
 	of, err := records(ctx, k, transactional, 0, "read_committed")
 	var values []string
 	for _, r := range of {

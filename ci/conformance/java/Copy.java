@@ -27,6 +27,7 @@ final class Copy {
         round(kit, in, out, group, 5, true);
         round(kit, in, out, group, 5, true);
         kit.fact("committed-3", Groups.committed(kit, in, group));
+        kit.settled(out, 0);
         kit.fact("out-committed", kit.read(out, 0, "read_committed"));
         kit.fact("out-uncommitted", kit.read(out, 0, "read_uncommitted"));
     }

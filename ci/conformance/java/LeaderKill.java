@@ -17,7 +17,7 @@ final class LeaderKill {
         String plain = topic(kit, "plain");
         String transactional = topic(kit, "transactional");
         try (KafkaProducer<String, String> p = kit.producer("batch.size", "500");
-                KafkaProducer<String, String> t = kit.producer("transactional.id", kit.name("id"))) {
+                KafkaProducer<String, String> t = kit.producer("transactional.id", kit.name("id"), "transaction.timeout.ms", "600000")) {
             t.initTransactions();
             t.beginTransaction();
             for (int i = 0; i < 10; i++) {
@@ -68,6 +68,7 @@ final class LeaderKill {
             next++;
         }
         kit.fact("plain", Map.of("sent", RECORDS, "read", read.size(), "out of place", outOfPlace));
+        kit.settled(transactional, 0);
         List<String> values = new ArrayList<>();
         for (ConsumerRecord<String, String> r : kit.records(transactional, 0, "read_committed")) {
             values.add(r.value());
@@ -77,7 +78,7 @@ final class LeaderKill {
 
     private static String topic(Kit kit, String suffix) throws Exception {
         String name = kit.name(suffix);
-        Kit.get(kit.admin().createTopics(List.of(new NewTopic(name, Map.of(0, List.of(2, 3, 1))).configs(Map.of("min.insync.replicas", "2")))).all());
+        kit.create(new NewTopic(name, Map.of(0, List.of(2, 3, 1))).configs(Map.of("min.insync.replicas", "2")));
         Kit.await("the leader", () -> {
             try {
                 var p = Kit.get(kit.admin().describeTopics(List.of(name)).allTopicNames()).get(name).partitions().get(0);

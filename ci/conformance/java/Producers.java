@@ -45,6 +45,7 @@ final class Producers {
         }
         Kit.await("the fence", () -> transaction(admin, id).toString().startsWith("Empty"));
         kit.fact("after-fence", transaction(admin, id));
+        kit.settled(tp.topic(), 0);
         kit.fact("committed", kit.read(tp.topic(), 0, "read_committed"));
         Map<String, Object> errors = new TreeMap<>();
         errors.put("describe unknown transaction", Kit.error(() -> transaction(admin, kit.name("x"))));

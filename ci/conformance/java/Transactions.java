@@ -44,6 +44,7 @@ final class Transactions {
         }
         p.close();
         for (int partition = 0; partition < 2; partition++) {
+            kit.settled(topic, partition);
             kit.fact("committed-at-the-end-" + partition, kit.read(topic, partition, "read_committed"));
             kit.fact("uncommitted-at-the-end-" + partition, kit.read(topic, partition, "read_uncommitted"));
         }

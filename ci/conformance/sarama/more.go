@@ -196,7 +196,7 @@ func leaderKill(ctx context.Context, k *script.Kit) error {
 	if err != nil {
 		return err
 	}
-	t, err := producer(k, transactional(k, "id"))
+	t, err := producer(k, transactional(k, "id"), func(c *sarama.Config) { c.Producer.Transaction.Timeout = 10 * time.Minute })
 	if err != nil {
 		return err
 	}
