@@ -22,13 +22,13 @@ func topicsCommand(h Host) *cobra.Command {
 	t := &topicsOptions{host: h}
 	cmd := &cobra.Command{
 		Use:   "topics",
-		Short: "Create, list, describe and delete topics and records",
+		Short: "Create, list, describe, reassign and delete topics and records",
 		Example: `  refbroker topics create orders --partitions 3 --config segment.bytes=1048576
   refbroker topics describe orders`,
 	}
 	cmd.PersistentFlags().StringVar(&t.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of the cluster")
 	cmd.PersistentFlags().DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for answers")
-	cmd.AddCommand(t.create(), t.list(), t.describe(), t.delete(), t.deleteRecords())
+	cmd.AddCommand(t.create(), t.list(), t.describe(), t.delete(), t.deleteRecords(), t.reassign(), t.reassignments())
 	return cmd
 }
 

@@ -45,9 +45,9 @@ func KnownDefects() []string {
 	return slices.Compact(names)
 }
 
-// unshownDefects can't be shown on the topologies that there are: the barrier
-// that is not waited for takes a second replica (BAR-5).
-var unshownDefects = []string{"barrier-not-waited-for"}
+// unshownDefects can't be shown on the topologies that there are: they take a
+// second replica (BAR-5, PSM-2, LOG-4).
+var unshownDefects = []string{"barrier-not-waited-for", "follower-keeps-suffix", "replica-misses-stops"}
 
 // defectCase is a [DefectCase] with its scenario's name and ids in one string.
 type defectCase struct {

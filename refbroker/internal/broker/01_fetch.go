@@ -9,9 +9,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
+	"watershed.example/refbroker/internal/storage"
 	"watershed.example/refbroker/internal/wire"
 )
 
@@ -31,8 +33,9 @@ func fetch(e *env.Env) wire.API {
 		if req.Version >= 15 {
 			f.replica, f.replicaEpoch = r.ReplicaState.ID, r.ReplicaState.Epoch
 		}
-		resp.Topics = f.poll(ctx)
-		return resp, nil
+		got := f.poll(ctx)
+		resp.Topics = got.topics
+		return &fetchResponse{resp, got.sections}, nil
 	})
 }
 
@@ -50,7 +53,7 @@ const maxFetchBytes = 55 << 20
 
 // poll reads until there are enough bytes, or something that the client must
 // know at once, or the time is over.
-func (f *fetching) poll(ctx context.Context) []kmsg.FetchResponseTopic {
+func (f *fetching) poll(ctx context.Context) round {
 	wait := time.NewTimer(millis(f.request.MaxWaitMillis))
 	defer wait.Stop()
 	over := false
@@ -60,8 +63,9 @@ func (f *fetching) poll(ctx context.Context) []kmsg.FetchResponseTopic {
 		changes := []<-chan struct{}{f.env.Quorum.Changed()}
 		r := f.read(f.env.Quorum.Image(), &changes)
 		if over || r.urgent || r.bytes >= int(f.request.MinBytes) || ctx.Err() != nil {
-			return r.topics
+			return r
 		}
+		r.release()
 		over = !waitAny(ctx, wait.C, changes)
 	}
 }
@@ -69,13 +73,22 @@ func (f *fetching) poll(ctx context.Context) []kmsg.FetchResponseTopic {
 // round is what one reading of all partitions found.
 type round struct {
 	topics []kmsg.FetchResponseTopic
-	bytes  int
+	// sections are those of partitions without bytes, by their place.
+	sections map[int]*storage.Section
+	bytes    int
 	// urgent: an error or a diverging epoch does not wait.
 	urgent bool
 }
 
+func (r *round) release() {
+	for _, s := range r.sections {
+		s.Release()
+	}
+}
+
 func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
-	var r round
+	r := round{sections: map[int]*storage.Section{}}
+	place := -1
 	budget := min(int(f.request.MaxBytes), maxFetchBytes)
 	byID := f.request.Version >= 13
 	for _, t := range f.request.Topics {
@@ -89,9 +102,11 @@ func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
 				p, perr = f.env.Replicas.Partition(name, want.Partition)
 			}
 			part := emptyFetch(want.Partition)
+			place++
+			var section *storage.Section
 			if perr == nil {
 				*changes = append(*changes, p.Changed())
-				perr = f.readPartition(&part, p, want, min(int(want.PartitionMaxBytes), budget), r.bytes == 0)
+				section, perr = f.readPartition(&part, p, want, min(int(want.PartitionMaxBytes), budget), r.bytes == 0)
 			}
 			if perr != nil {
 				part.ErrorCode = codeOf(perr)
@@ -102,8 +117,13 @@ func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
 			// A follower whose high watermark is behind hears of it at once
 			// (KIP-1166): a leader with a stale one is of little use.
 			r.urgent = r.urgent || perr != nil || part.DivergingEpoch.Epoch >= 0 || f.replica >= 0 && part.HighWatermark > want.HighWatermark
-			r.bytes += len(part.RecordBatches)
-			budget = max(0, budget-len(part.RecordBatches))
+			size := len(part.RecordBatches)
+			if section != nil {
+				r.sections[place] = section
+				size = int(section.Size())
+			}
+			r.bytes += size
+			budget = max(0, budget-size)
 			out.Partitions = append(out.Partitions, part)
 		}
 		r.topics = append(r.topics, out)
@@ -119,10 +139,12 @@ func emptyFetch(partition int32) kmsg.FetchResponseTopicPartition {
 	return part
 }
 
-func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p replica.API, want kmsg.FetchRequestTopicPartition, limit int, minOne bool) error {
+func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p replica.API, want kmsg.FetchRequestTopicPartition, limit int, minOne bool) (*storage.Section, error) {
 	o := replica.ReadOptions{
 		Offset: want.FetchOffset, MaxBytes: limit, MinOne: minOne, ReadCommitted: f.request.IsolationLevel == 1,
 		ReplicaID: max(f.replica, -1), ReplicaEpoch: f.replicaEpoch, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1,
+		// Without tagged fields the records may be the last bytes of a frame.
+		Lend: f.request.Version >= 12 && !f.env.Defects.Has(defect.ControlRecordDelivered),
 	}
 	if f.request.Version >= 9 {
 		o.CurrentLeaderEpoch = want.CurrentLeaderEpoch
@@ -136,7 +158,7 @@ func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p repli
 			// Who fetches from outside of the log learns where that starts.
 			part.LogStartOffset = p.Offsets().LogStart
 		}
-		return err
+		return nil, err
 	}
 	part.HighWatermark, part.LastStableOffset, part.LogStartOffset = got.HighWatermark, got.LastStableOffset, got.LogStartOffset
 	if got.DivergingEpoch >= 0 {
@@ -153,7 +175,7 @@ func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p repli
 			part.AbortedTransactions = append(part.AbortedTransactions, out)
 		}
 	}
-	return nil
+	return got.Section, nil
 }
 
 // maxWaits is what one select can wait for, less some: a fetch of more

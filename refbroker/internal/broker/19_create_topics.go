@@ -97,9 +97,8 @@ func assignmentOf(want kmsg.CreateTopicsRequestTopic) ([][]int32, error) {
 		if a.Partition < 0 || int(a.Partition) >= len(assignment) || assignment[a.Partition] != nil || len(a.Replicas) == 0 {
 			return nil, fmt.Errorf("topic %q: assignment of partition %d: %w", want.Topic, a.Partition, kerr.InvalidReplicaAssignment)
 		}
-		if len(a.Replicas) != len(want.ReplicaAssignment[0].Replicas) {
-			return nil, fmt.Errorf("topic %q: partition %d with another number of replicas than partition %d: %w",
-				want.Topic, a.Partition, want.ReplicaAssignment[0].Partition, kerr.InvalidReplicaAssignment)
+		if n := len(want.ReplicaAssignment[0].Replicas); len(a.Replicas) != n {
+			return nil, fmt.Errorf("topic %q: partition %d with %d replicas, another with %d: %w", want.Topic, a.Partition, len(a.Replicas), n, kerr.InvalidReplicaAssignment)
 		}
 		assignment[a.Partition] = a.Replicas
 	}

@@ -66,7 +66,7 @@ func (t *topics) grow(ctx context.Context, want kmsg.CreatePartitionsRequestTopi
 	}
 	if want.Assignment == nil {
 		// As many replicas as the first partition has, going on where the topic's ends.
-		placed, err := t.command(env.NewTopic{Name: now.Name, Partitions: want.Count, Replication: int16(len(now.Partitions[0].Replicas))})
+		placed, err := t.command(env.NewTopic{Name: now.Name, Partitions: want.Count, Replication: int16(len(now.Partitions[0].Settled()))})
 		if err != nil {
 			return err
 		}

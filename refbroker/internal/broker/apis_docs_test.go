@@ -67,7 +67,6 @@ var leftOut = []struct {
 }{
 	{"there is no authentication and there are no ACLs", []int16{17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51}},
 	{"a node has one log folder", []int16{34}},
-	{"not built yet", []int16{45, 46}},
 	{"there are no quotas", []int16{48, 49}},
 	{"the metadata quorum is not Kafka's, its members are given at the start", []int16{55, 64, 80, 81, 94}},
 	{"features are fixed at the start", []int16{57}},

@@ -25,6 +25,9 @@ import (
 	"watershed.example/refbroker/internal/replica"
 )
 
+// patience is how long tests wait for what needs no time of its own.
+const patience = time.Minute
+
 // testCluster is several nodes of one cluster, on loopback and real disks.
 type testCluster struct {
 	t     *testing.T
@@ -94,7 +97,7 @@ func (c *testCluster) startAll() {
 			continue
 		}
 		starting.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			started, err := Start(ctx, n.cfg)
 			if err != nil {
@@ -147,7 +150,7 @@ func (c *testCluster) client(opts ...kgo.Opt) *kgo.Client {
 // topic makes a topic with all nodes as replicas of each partition.
 func (c *testCluster) topic(name string, partitions int32, configs map[string]*string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	resp, err := kadm.NewClient(c.client()).CreateTopic(ctx, partitions, int16(len(c.nodes)), configs, name)
 	require.NoError(c.t, err)
@@ -160,7 +163,7 @@ func (c *testCluster) topic(name string, partitions int32, configs map[string]*s
 // eventually waits for a condition that all nodes come to by themselves.
 func (c *testCluster) eventually(what string, ok func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, ok, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(c.t, ok, patience, 5*time.Millisecond, what)
 }
 
 // partition is the quorum's word, as the node that runs and is furthest has it;
@@ -253,7 +256,7 @@ func rawLog(t *testing.T, data, topic string, index int32) []byte {
 // values reads a partition up to its high watermark, by offset.
 func (c *testCluster) values(topic string, index int32, isolation kgo.IsolationLevel) []string {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	cl := c.client(kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 		topic: {index: kgo.NewOffset().AtStart()},

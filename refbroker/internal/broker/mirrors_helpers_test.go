@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/psm"
@@ -116,11 +117,17 @@ func transact(t *testing.T, cl *kgo.Client, commit bool, values ...string) {
 }
 
 // sourceWithTraffic is a cluster A with an open transaction at its end; lso is
-// where that begins.
-func sourceWithTraffic(t *testing.T) (a *mirrorNode, lso int64) {
+// where that begins. Raw batches come first.
+func sourceWithTraffic(t *testing.T, first ...[]byte) (a *mirrorNode, lso int64) {
 	a = startMirrorNode(t, "AAAAAAAAAAAAAAAAAAAAAA")
 	_, err := kadm.NewClient(a.client()).CreateTopic(t.Context(), 1, 1, nil, "t")
 	require.NoError(t, err)
+	for _, raw := range first {
+		req := produceOf(-1, "t", 0, raw)
+		resp, err := req.RequestWith(t.Context(), a.client(kgo.MaxVersions(kversion.V3_0_0())))
+		require.NoError(t, err)
+		require.Zero(t, resp.Topics[0].Partitions[0].ErrorCode)
+	}
 	idempotent := a.client()
 	send(t, idempotent, "a1", "a2")
 	send(t, a.client(kgo.DisableIdempotentWrite()), "plain")
@@ -161,7 +168,7 @@ func awaitNamed(t *testing.T, c mirrorrpc.Client, mirror, state string) mirrorrp
 		require.NoError(t, err)
 		p = mirrors[0].Topics[0].Partitions[0]
 		return p.StateValue == state
-	}, 20*time.Second, 2*time.Millisecond, "%+v", &p)
+	}, patience, 2*time.Millisecond, "%+v", &p)
 	return p
 }
 

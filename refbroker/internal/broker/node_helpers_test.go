@@ -102,6 +102,9 @@ func serveOne[R kmsg.Response](n *testNode, version int16, req kmsg.Request) R {
 	n.t.Helper()
 	resp, err := tryOne(n, version, req)
 	require.NoError(n.t, err)
+	if f, ok := resp.(*fetchResponse); ok {
+		resp = f.whole(n.t)
+	}
 	r, ok := resp.(R)
 	require.True(n.t, ok, "response %T", resp)
 	return r

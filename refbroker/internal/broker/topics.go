@@ -140,7 +140,8 @@ func newUUID() (id [16]byte) {
 
 // topicAPIs tell and change what topics are like.
 func topicAPIs(e *env.Env, t *topics, c *configs, r *replica.Manager) []wire.API {
-	return append(inStep(e, deleteTopics(e), createPartitions(t), alterConfigs(c), incrementalAlterConfigs(c), electLeaders(e)),
+	return append(inStep(e, deleteTopics(e), createPartitions(t), alterConfigs(c), incrementalAlterConfigs(c), electLeaders(e),
+		alterPartitionReassignments(e), listPartitionReassignments(e)),
 		createTopics(t, c), describeTopicPartitions(e), deleteRecords(e), describeConfigs(c), describeLogDirs(r),
 	)
 }

@@ -121,6 +121,21 @@ const (
 	// Seen: leader completeness is why KIP-1279's build appends with acks=-1.
 	// Violates: BAR-5.
 	BarrierNotWaitedFor Name = "barrier-not-waited-for"
+	// ReplicaMissesStops keeps the list of stops from replicas that did not write the
+	// barrier themselves: one that gets it from the leader, at once or later, takes
+	// it for an inherited one and expires nothing. It takes a second replica to see
+	// it.
+	// Seen: PSM-2 names it. Apache Kafka's leader and follower append by different
+	// paths; what is hung on one of them is missing on the other.
+	// Violates: PSM-2.
+	ReplicaMissesStops Name = "replica-misses-stops"
+	// FollowerKeepsSuffix has followers ignore the cut of a stop or an alignment:
+	// what they hold above it stays, and of what the leader writes there instead they
+	// take only what lies above their log's end. It takes a second replica to see it.
+	// Seen: LOG-4 names it. A follower that compares offsets, and no epochs, does this
+	// (KIP-101).
+	// Violates: LOG-4.
+	FollowerKeepsSuffix Name = "follower-keeps-suffix"
 	// WrongSourceID writes the cluster's own id into the barrier.
 	// Seen: BAR-4 names it. KIP-1279 records the id for provenance; the destination's
 	// is at hand too.
@@ -212,6 +227,7 @@ func All() []Name {
 		EpochBelowLog,
 		EpochsGoBackwards,
 		ExpiredEntriesPutBack,
+		FollowerKeepsSuffix,
 		InheritedBarrierExpires,
 		LateFetchAppended,
 		LateProduceOpensTransaction,
@@ -227,6 +243,7 @@ func All() []Name {
 		PIDRewriteOnce,
 		ReadOnlyAfterRestart,
 		RecoveryDoesNotExpire,
+		ReplicaMissesStops,
 		SameTopicTwoSources,
 		StaleDedupeAck,
 		StateLostOnRestart,

@@ -157,7 +157,7 @@ func (d *driver) cutTo(ctx context.Context, v view, part replica.API, source sou
 	if d.m.defects.Has(defect.EpochBelowLog) {
 		c.LogEpoch = -1
 	}
-	if _, err := d.m.quorum.Apply(ctx, c); err != nil {
+	if err := d.record(ctx, c); err != nil {
 		return fmt.Errorf("record the alignment at offset %d: %w", to.at, err)
 	}
 	v, err := d.view()

@@ -201,7 +201,7 @@ func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error 
 	if to == quorum.LogTruncation {
 		to = quorum.Mirroring
 	}
-	_, err = d.m.quorum.Apply(ctx, quorum.SetMirrorState{
+	err = d.record(ctx, quorum.SetMirrorState{
 		Topic: d.key.topic, Partition: d.key.index,
 		LeaderEpoch: v.part.LeaderEpoch, From: v.part.Mirror.State, To: to, Cut: true,
 	})
@@ -219,9 +219,15 @@ func replicaBarriers(list []quorum.Barrier) []replica.Barrier {
 	return all
 }
 
+// record has the quorum record a change of this driver's partition. Those of
+// others that come at the same time go with it.
+func (d *driver) record(ctx context.Context, c quorum.PartitionCommand) error {
+	return d.m.batcher.Apply(ctx, d.fetchers, c)
+}
+
 // moveTo records the next state.
 func (d *driver) moveTo(ctx context.Context, v view, to quorum.MirrorState) error {
-	_, err := d.m.quorum.Apply(ctx, quorum.SetMirrorState{
+	err := d.record(ctx, quorum.SetMirrorState{
 		Topic: d.key.topic, Partition: d.key.index,
 		LeaderEpoch: v.part.LeaderEpoch, From: v.part.Mirror.State, To: to,
 	})
@@ -239,7 +245,7 @@ func (d *driver) fail(v view, reason error) error {
 	if part, err := d.m.partition(d.key); err == nil {
 		part.EndMirror()
 	}
-	_, err := d.m.quorum.Apply(d.ctx, quorum.SetMirrorState{
+	err := d.record(d.ctx, quorum.SetMirrorState{
 		Topic: d.key.topic, Partition: d.key.index,
 		LeaderEpoch: v.part.LeaderEpoch, From: v.part.Mirror.State, To: quorum.Failed,
 		Error: reason.Error(), Attempts: -1,

@@ -38,6 +38,7 @@ type Manager struct {
 	host     host.Host
 	log      *slog.Logger
 	quorum   Quorum
+	batcher  *quorum.Batcher
 	debts    Debts
 	replicas env.Replicas
 	gate     gate.Gate
@@ -81,6 +82,7 @@ func newManager(e *env.Env, q Quorum, debts Debts) *Manager {
 	return &Manager{
 		node: e.NodeID, cluster: e.ClusterID, host: e.Host, log: e.Log, quorum: q, debts: debts,
 		replicas: e.Replicas, gate: e.Gate, defects: e.Defects, lookEvery: defaultLookEvery,
+		batcher: quorum.NewBatcher(q.Apply),
 		drivers: map[partitionKey]*driver{}, links: map[string]*link{}, status: map[partitionKey]Status{},
 	}
 }
@@ -97,6 +99,7 @@ func (m *Manager) Status(topic string, id [16]byte, index int32) (Status, bool) 
 // started.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer m.batcher.Wait()
 	defer m.wg.Wait()
 	defer cancel()
 	for {

@@ -234,7 +234,7 @@ func (d *driver) noteUpstream(ctx context.Context, v view, source sourceLeader) 
 	if slices.Equal(up, v.part.Mirror.Upstream) && !slices.ContainsFunc(history, func(n string) bool { return !known(n) }) {
 		return nil
 	}
-	_, err := d.m.quorum.Apply(ctx, quorum.SetUpstream{
+	err := d.record(ctx, quorum.SetUpstream{
 		Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Upstream: up, History: history,
 	})
 	if err != nil {

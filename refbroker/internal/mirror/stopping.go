@@ -199,7 +199,7 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 		if err != nil {
 			return err
 		}
-		res, err := d.m.quorum.Apply(ctx, quorum.CutForStop{
+		err = d.record(ctx, quorum.CutForStop{
 			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 			L: o.LastStable, LogEpoch: o.LogEpoch,
 			LastMirroredOffset: o.LastStable - 1, LastMirroredEpoch: epochBelow(s.part, o.LastStable),
@@ -208,11 +208,13 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 		if err != nil {
 			return fmt.Errorf("record the cut to %d: %w", o.LastStable, err)
 		}
-		p, ok := res.(*quorum.Partition)
-		if !ok || p.Mirror.Current == nil {
-			return fmt.Errorf("record the cut to %d: unexpected result %T", o.LastStable, res)
+		// What is in force now, this record or one that followed it.
+		if v, err = d.view(); err != nil {
+			return err
 		}
-		c = p.Mirror.Current
+		if c = v.part.Mirror.Current; c == nil {
+			return errNoRecord
+		}
 		if err := d.m.gate.Pass(ctx, PointRecorded, d.key.String()); err != nil {
 			return err
 		}
@@ -309,7 +311,7 @@ func (s *stopping) finish(ctx context.Context, v view) error {
 			return fmt.Errorf("transaction markers that the partition owes: %w", err)
 		}
 	}
-	_, err := s.d.m.quorum.Apply(ctx, quorum.FinishStop{
+	err := s.d.record(ctx, quorum.FinishStop{
 		Topic: s.d.key.topic, Partition: s.d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 	})
 	if err == nil && s.d.m.defects.Has(defect.BarrierAfterWritable) && v.part.Mirror.Current != nil {

@@ -119,5 +119,7 @@ func kinds() []kind {
 		kindOf(CreatePartitions{}).giving((*Topic)(nil)),
 		kindOf(AlterPartition{}).giving((*Partition)(nil)),
 		kindOf(RaiseLeaderEpoch{}),
+		kindOf(Reassign{}).giving((*Partition)(nil)),
+		kindOf(Together{}).giving([]Verdict(nil)),
 	}, mirrorKinds()...)
 }

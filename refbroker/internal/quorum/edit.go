@@ -89,7 +89,7 @@ func (img *Image) withMirror(m *Mirror) *Image {
 }
 
 // editPartition is img with a copy of one partition changed by edit, and its
-// partition epoch raised. The copy's slices and pointers are still the
+// partition epoch raised; a reassignment that may end by that does. The copy's slices and pointers are still the
 // original's: edit replaces them, it never writes into them.
 func (img *Image) editPartition(topic string, index int32, edit func(*Partition) error) (*Image, *Partition, error) {
 	t, old, err := img.Partition(topic, index)
@@ -100,6 +100,7 @@ func (img *Image) editPartition(topic string, index int32, edit func(*Partition)
 	if err := edit(&p); err != nil {
 		return nil, nil, fmt.Errorf("partition %s-%d: %w", topic, index, err)
 	}
+	p.reassigned(img.electionOf(t))
 	p.PartitionEpoch++
 	nt := *t
 	nt.Partitions = slices.Clone(t.Partitions)

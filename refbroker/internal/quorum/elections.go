@@ -110,6 +110,7 @@ func (img *Image) editReplicas(id int32, edit func(*Image, *Topic, *Partition) b
 			if !edit(img, t, &q) {
 				continue
 			}
+			q.reassigned(img.electionOf(t))
 			q.PartitionEpoch++
 			if edited == nil {
 				edited = slices.Clone(t.Partitions)

@@ -135,7 +135,7 @@ func TestElectionsKeepTheirRules(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			id := rapid.Int32Range(1, 3).Draw(t, "broker")
 			var c Command
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0:
 				c = fence(img, id)
 			case 1:
@@ -143,7 +143,8 @@ func TestElectionsKeepTheirRules(t *testing.T) {
 			case 2:
 				c = RegisterBroker{ID: id, Incarnation: fmt.Sprint(img.Index), Clean: rapid.Bool().Draw(t, "clean")}
 			case 3:
-				p := img.Topics["t"].Partitions[0]
+				i := rapid.IntRange(0, 1).Draw(t, "partition")
+				p := img.Topics["t"].Partitions[i]
 				if p.Leader < 0 {
 					continue
 				}
@@ -153,9 +154,14 @@ func TestElectionsKeepTheirRules(t *testing.T) {
 						next = append(next, r)
 					}
 				}
-				c = AlterPartition{Topic: "t", LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, Leader: p.Leader, ISR: next}
+				c = AlterPartition{Topic: "t", Partition: int32(i), LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, Leader: p.Leader, ISR: next}
 			case 4:
 				c = ElectLeader{Topic: "t", Partition: rapid.Int32Range(0, 1).Draw(t, "partition")}
+			case 5:
+				to := rapid.Permutation([]int32{1, 2, 3}).Draw(t, "to")[:rapid.IntRange(1, 3).Draw(t, "replicas")]
+				c = Reassign{Topic: "t", Partition: rapid.Int32Range(0, 1).Draw(t, "partition"), Replicas: to}
+			case 6:
+				c = Reassign{Topic: "t", Partition: rapid.Int32Range(0, 1).Draw(t, "partition")}
 			}
 			next, _, err := c.apply(img)
 			if err != nil {
@@ -167,6 +173,9 @@ func TestElectionsKeepTheirRules(t *testing.T) {
 				old := img.Topics["t"].Partitions[i]
 				require.NotEmpty(t, p.ISR)
 				require.Subset(t, p.Replicas, p.ISR)
+				require.Subset(t, p.Replicas, slices.Concat(p.AddingReplicas, p.RemovingReplicas))
+				require.NotEmpty(t, p.Settled())
+				require.NotEmpty(t, without(p.Replicas, p.RemovingReplicas))
 				require.GreaterOrEqual(t, p.LeaderEpoch, old.LeaderEpoch)
 				require.GreaterOrEqual(t, p.PartitionEpoch, old.PartitionEpoch)
 				if p.Leader >= 0 {

@@ -58,7 +58,13 @@ type Topic struct {
 
 // Partition is the quorum's word on one partition.
 type Partition struct {
-	Replicas       []int32
+	// Replicas are all that hold the log or are to: during a reassignment those
+	// that are wanted, in the order of preference, and those that still leave.
+	Replicas []int32
+	// AddingReplicas and RemovingReplicas are those of Replicas that a reassignment
+	// in progress brings, and takes away at its end (KIP-455).
+	AddingReplicas, RemovingReplicas []int32
+
 	ISR            []int32
 	Leader         int32 // -1: none
 	LeaderEpoch    int32

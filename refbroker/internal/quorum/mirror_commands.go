@@ -214,8 +214,10 @@ type SetMirrorState struct {
 // Kind names the command.
 func (SetMirrorState) Kind() (string, int) { return "SetMirrorState", 1 }
 
-func (c SetMirrorState) apply(img *Image) (*Image, any, error) {
-	next, p, err := img.editPartition(c.Topic, c.Partition, func(p *Partition) error {
+func (c SetMirrorState) apply(img *Image) (*Image, any, error) { return applyEdit(c, img) }
+
+func (c SetMirrorState) edits(*Image) (string, int32, func(*Partition) error) {
+	return c.Topic, c.Partition, func(p *Partition) error {
 		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
 			return err
 		}
@@ -233,8 +235,7 @@ func (c SetMirrorState) apply(img *Image) (*Image, any, error) {
 		}
 		p.Mirror.Error, p.Mirror.Attempts = c.Error, c.Attempts
 		return p.Mirror.become(c.To)
-	})
-	return next, p, err
+	}
 }
 
 // AlignMirror cuts a log to Target, where it and its source's part, before
@@ -263,8 +264,10 @@ type AlignMirror struct {
 // Kind names the command.
 func (AlignMirror) Kind() (string, int) { return "AlignMirror", 1 }
 
-func (c AlignMirror) apply(img *Image) (*Image, any, error) {
-	next, p, err := img.editPartition(c.Topic, c.Partition, func(p *Partition) error {
+func (c AlignMirror) apply(img *Image) (*Image, any, error) { return applyEdit(c, img) }
+
+func (c AlignMirror) edits(img *Image) (string, int32, func(*Partition) error) {
+	return c.Topic, c.Partition, func(p *Partition) error {
 		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
 			return err
 		}
@@ -296,8 +299,7 @@ func (c AlignMirror) apply(img *Image) (*Image, any, error) {
 		m.Upstream = slices.Clone(c.Upstream)
 		m.AlignCut = m.AlignCut.with(c.Cut)
 		return nil
-	})
-	return next, p, err
+	}
 }
 
 // cutTo adds a truncation to those that replicas have to follow. Earlier ones
@@ -329,7 +331,12 @@ type SetUpstream struct {
 func (SetUpstream) Kind() (string, int) { return "SetUpstream", 1 }
 
 func (c SetUpstream) apply(img *Image) (*Image, any, error) {
-	next, _, err := img.editPartition(c.Topic, c.Partition, func(p *Partition) error {
+	next, _, err := applyEdit(c, img)
+	return next, nil, err
+}
+
+func (c SetUpstream) edits(*Image) (string, int32, func(*Partition) error) {
+	return c.Topic, c.Partition, func(p *Partition) error {
 		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
 			return err
 		}
@@ -339,8 +346,7 @@ func (c SetUpstream) apply(img *Image) (*Image, any, error) {
 		p.Mirror.Upstream = slices.Clone(c.Upstream)
 		p.Mirror.History = union(p.Mirror.History, c.History)
 		return nil
-	})
-	return next, nil, err
+	}
 }
 
 // CutForStop cuts a log to its last stable offset and persists the last
@@ -366,8 +372,10 @@ type CutForStop struct {
 // Kind names the command.
 func (CutForStop) Kind() (string, int) { return "CutForStop", 1 }
 
-func (c CutForStop) apply(img *Image) (*Image, any, error) {
-	next, p, err := img.editPartition(c.Topic, c.Partition, func(p *Partition) error {
+func (c CutForStop) apply(img *Image) (*Image, any, error) { return applyEdit(c, img) }
+
+func (c CutForStop) edits(*Image) (string, int32, func(*Partition) error) {
+	return c.Topic, c.Partition, func(p *Partition) error {
 		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
 			return err
 		}
@@ -393,8 +401,7 @@ func (c CutForStop) apply(img *Image) (*Image, any, error) {
 		m.LastMirroredOffset, m.LastMirroredEpoch = c.LastMirroredOffset, c.LastMirroredEpoch
 		m.StopCut = c.Cut
 		return nil
-	})
-	return next, p, err
+	}
 }
 
 // FinishStop records STOPPED: the partition is writable from here on. It is
@@ -408,8 +415,10 @@ type FinishStop struct {
 // Kind names the command.
 func (FinishStop) Kind() (string, int) { return "FinishStop", 1 }
 
-func (c FinishStop) apply(img *Image) (*Image, any, error) {
-	next, p, err := img.editPartition(c.Topic, c.Partition, func(p *Partition) error {
+func (c FinishStop) apply(img *Image) (*Image, any, error) { return applyEdit(c, img) }
+
+func (c FinishStop) edits(*Image) (string, int32, func(*Partition) error) {
+	return c.Topic, c.Partition, func(p *Partition) error {
 		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
 			return err
 		}
@@ -422,6 +431,5 @@ func (c FinishStop) apply(img *Image) (*Image, any, error) {
 		p.Mirror.State, p.Mirror.Current, p.Mirror.Error, p.Mirror.Attempts = Stopped, nil, "", 0
 		p.Mirror.Discard, p.Mirror.Upstream = false, nil
 		return nil
-	})
-	return next, p, err
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -53,10 +54,21 @@ func (m *Manager) Apply(img *quorum.Image) error {
 			}
 		}
 	}
+	if !m.swept {
+		m.swept = true
+		errs = errors.Join(errs, m.sweep(img))
+	}
+	removed := false
 	for _, p := range m.All() {
 		if k := (key{p.topic, p.index}); !wanted[k] {
+			removed = true
 			errs = errors.Join(errs, m.remove(k, p))
 		}
+	}
+	if removed {
+		// A log that is made under the same name must not be taken for one of which
+		// more is on disk.
+		errs = errors.Join(errs, m.saveMarks())
 	}
 	live := map[int32]int64{}
 	for id, b := range img.Brokers {
@@ -163,7 +175,7 @@ func (m *Manager) applyAll(changes []*change) error {
 func (m *Manager) roleOf(t *quorum.Topic, q *quorum.Partition, conf topicConfig) role {
 	r := role{
 		leader: q.Leader, epoch: q.LeaderEpoch, partitionEpoch: q.PartitionEpoch,
-		replicas: q.Replicas, isr: q.ISR, minISR: min(conf.minISR, len(q.Replicas)),
+		replicas: q.Replicas, isr: q.ISR, minISR: min(conf.minISR, len(q.Settled())),
 		retention: retentionOf(conf),
 	}
 	if conf.compacts {
@@ -220,6 +232,9 @@ func (p *Partition) assume(r role, stops []psm.Stop) error {
 	if q := p.pending; q != nil && r.partitionEpoch > q.partitionEpoch {
 		p.pending = nil
 	}
+	maps.DeleteFunc(p.progress.by, func(id int32, _ follower) bool {
+		return !slices.Contains(r.replicas, id) // nobody waits for who was reassigned away
+	})
 	for _, id := range r.isr { // who joined has the lag time from here on
 		if f, ok := p.progress.by[id]; !ok && id != p.node {
 			f.end, f.epoch, f.caughtUp = -1, -1, time.Now()
@@ -265,7 +280,7 @@ func (m *Manager) open(t *quorum.Topic, index int32, q *quorum.Partition, conf t
 		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal, log: log,
 		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered, save: m.saveMarks,
 		forgotten: m.cfg.Defects.Has(defect.ReadOnlyAfterRestart) && t.Mirror != "" && q.Mirror.State == quorum.Stopped,
-		order:     lock.New(), role: role{leader: -1, epoch: -1}, lag: m.cfg.Lag, eligible: m.eligible, joined: m.joined,
+		order:     lock.New(), role: role{leader: -1, epoch: -1}, lag: m.cfg.Lag, eligible: m.eligible, joined: m.joined, kept: -1,
 	}, nil
 }
 
@@ -303,28 +318,4 @@ func (m *Manager) claim(dir string, id [16]byte) error {
 
 func strayName(dir string, id [16]byte) string {
 	return dir + "." + hex.EncodeToString(id[:]) + suffixStray
-}
-
-// remove deletes a partition that the quorum took away from this node.
-func (m *Manager) remove(k key, p *Partition) error {
-	m.mu.Lock()
-	delete(m.parts, k)
-	m.mu.Unlock()
-	name := p.Name()
-	delete(m.seen, name)
-	delete(m.before.recovery, name)
-	delete(m.before.high, name)
-	delete(m.before.start, name)
-	if err := p.close(false); err != nil {
-		m.cfg.Logger.Warn("log to delete was not closed", "partition", name, "error", err)
-	}
-	dir := p.log.Dir()
-	gone := dir + "." + hex.EncodeToString(p.topicID[:]) + suffixDelete
-	if err := m.fs.Rename(dir, gone); err != nil {
-		return fmt.Errorf("delete %s: %w", name, err)
-	}
-	if err := m.fs.RemoveAll(gone); err != nil {
-		return fmt.Errorf("delete %s: %w", name, err)
-	}
-	return nil
 }

@@ -86,3 +86,56 @@ func (p *Partition) misread(r role) role {
 	r.readOnly = r.readOnly || p.forgotten
 	return r
 }
+
+// keepsSuffix says whether a follower ignores a cut to at, and notes it.
+func (p *Partition) keepsSuffix(at int64) bool {
+	if !p.defects.Has(defect.FollowerKeepsSuffix) || p.log.Marks().LogEnd <= at {
+		return false
+	}
+	p.mu.Lock()
+	p.kept = at
+	p.mu.Unlock()
+	return true
+}
+
+// fetching is from where a follower fetches that has ignored a cut: it compares
+// no epochs.
+func (p *Partition) fetching(f FetchFrom) FetchFrom {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept >= 0 {
+		f.Offset, f.LastEpoch = p.kept, -1
+	}
+	return f
+}
+
+// withoutKept leaves off batches at whose offsets a follower that has ignored a
+// cut has others. order is held.
+func (p *Partition) withoutKept(raw []byte) ([]byte, error) {
+	p.mu.Lock()
+	kept := p.kept
+	p.mu.Unlock()
+	if kept < 0 {
+		return raw, nil
+	}
+	for end := p.log.Marks().LogEnd; len(raw) > 0; {
+		b, err := psm.DecodeHeader(raw)
+		if err != nil {
+			return nil, err
+		}
+		if b.Size > len(raw) {
+			return nil, psm.ErrShort
+		}
+		if b.BaseOffset >= end {
+			// What its suffix says of producers would give it away at once.
+			p.log.ForgetProducers()
+			kept = -1
+			break
+		}
+		kept, raw = b.LastOffset+1, raw[b.Size:]
+	}
+	p.mu.Lock()
+	p.kept = kept
+	p.mu.Unlock()
+	return raw, nil
+}

@@ -34,9 +34,9 @@ func (p *Partition) Following() (f FetchFrom, ok bool) {
 		return f, false
 	}
 	m := p.log.Marks()
-	return FetchFrom{
+	return p.fetching(FetchFrom{
 		Leader: r.leader, LeaderEpoch: r.epoch, Offset: m.LogEnd, LastEpoch: m.Epoch, LogStart: m.LogStart, High: m.HighWatermark,
-	}, true
+	}), true
 }
 
 // Fetched is one answer of the leader.
@@ -75,6 +75,9 @@ func (p *Partition) AppendFetched(f Fetched) error {
 			// KAFKA-18723: of a later epoch than this replica knows of. It fetches
 			// them again once it does.
 			p.logger.Warn("batches above the leader epoch are left for later", "partition", p.Name(), "leader_epoch", r.epoch)
+		}
+		if raw, err = p.withoutKept(raw); err != nil {
+			return fmt.Errorf("%s: batches of the leader: %w", p.Name(), err)
 		}
 		if len(raw) > 0 {
 			if _, err := p.log.AppendAsFollower(raw); err != nil {
@@ -246,6 +249,9 @@ func (p *Partition) shows(c quorum.AlignRecord, r role) bool {
 func (p *Partition) followCut(c quorum.AlignRecord) error {
 	m := p.log.Marks()
 	p.logger.Info("log follows a cut", "partition", p.Name(), "cut_to", c.At, "epoch", c.Epoch, "anew", c.Anew, "log_end", m.LogEnd)
+	if !c.Anew && p.keepsSuffix(c.At) {
+		return nil
+	}
 	if !c.Anew {
 		// Also where nothing lies above it: an epoch in which this replica led and
 		// wrote nothing may be above those that the source's batches have.

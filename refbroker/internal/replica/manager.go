@@ -82,6 +82,8 @@ type Manager struct {
 	closed   bool
 	// seen is what was applied last to each partition. Under applying.
 	seen map[string]applied
+	// swept: logs that were reassigned away while the node was down are gone.
+	swept bool
 	// made: folders of logs were made since the logs folder was synced.
 	made bool
 

@@ -60,6 +60,9 @@ type Partition struct {
 	pending  *proposal
 	changed  chan struct{}
 	closed   bool
+	// kept is the defect of a follower that has ignored a cut: up to where it has
+	// seen the leader's log since, -1 for none.
+	kept int64
 }
 
 // role is what the quorum says of a partition.

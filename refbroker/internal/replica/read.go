@@ -40,14 +40,29 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 	case o.ReadCommitted:
 		upper = m.LastStable
 	}
-	if res.Raw, err = p.log.Read(o.Offset, upper, o.MaxBytes, o.MinOne); err != nil {
+	if o.Lend && o.ReplicaID < 0 && r.lends() {
+		res.Section, err = p.log.Section(o.Offset, upper, o.MaxBytes, o.MinOne)
+	}
+	if err == nil && res.Section == nil {
+		res.Raw, err = p.log.Read(o.Offset, upper, o.MaxBytes, o.MinOne)
+	}
+	if err != nil {
 		return ReadResult{HighWatermark: m.HighWatermark, LastStableOffset: m.LastStable, LogStartOffset: m.LogStart, DivergingEpoch: -1, DivergingEnd: -1}, storageError(err)
 	}
 	if o.ReadCommitted && o.ReplicaID < 0 {
-		res.Aborted = p.aborted(o.Offset, res.Raw)
+		end := endOf(o.Offset, res.Raw)
+		if res.Section != nil {
+			end = res.Section.Next()
+		}
+		res.Aborted = p.aborted(o.Offset, end)
 	}
 	return res, nil
 }
+
+// lends reports whether consumers may be sent the file's own pages. What they
+// read is not cut, unless a mirror's stop or alignment does: then bytes that are
+// on their way would change.
+func (r *role) lends() bool { return !r.readOnly && !r.stopping && len(r.cuts) == 0 }
 
 // uncut reports whether the log still holds what a quorum record of a stop
 // or an alignment cut off: then the leader serves nothing in the new epoch
@@ -87,19 +102,24 @@ func (p *Partition) diverging(o ReadOptions, leaderEpoch int32, res *ReadResult)
 	return true, nil
 }
 
-// aborted lists the aborted transactions that a reader of raw, fetched from
-// offset, has to know.
-func (p *Partition) aborted(offset int64, raw []byte) []AbortedTxn {
-	out := []AbortedTxn{}
-	end := offset
+// endOf is the offset behind the last whole batch of raw, which was read from
+// offset.
+func endOf(offset int64, raw []byte) int64 {
 	for rest := raw; len(rest) > 0; {
 		b, err := psm.DecodeHeader(rest)
 		if err != nil || b.Size > len(rest) {
 			break
 		}
-		end = b.LastOffset + 1
+		offset = b.LastOffset + 1
 		rest = rest[b.Size:]
 	}
+	return offset
+}
+
+// aborted lists the aborted transactions that a reader of [offset, end) has to
+// know.
+func (p *Partition) aborted(offset, end int64) []AbortedTxn {
+	out := []AbortedTxn{}
 	if end <= offset {
 		return out
 	}

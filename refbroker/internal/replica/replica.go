@@ -10,6 +10,7 @@ import (
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/storage"
 )
 
 // Purpose says what an append is for; the read-only window of a mirror lets
@@ -69,6 +70,8 @@ type ReadOptions struct {
 	ReplicaEpoch int64
 	// CurrentLeaderEpoch and LastFetchedEpoch as in Fetch; -1 for none.
 	CurrentLeaderEpoch, LastFetchedEpoch int32
+	// Lend lets the answer be a section of the log's file instead of bytes.
+	Lend bool
 }
 
 // ErrSessionEnded is returned for batches of a mirror session that has ended:
@@ -97,7 +100,10 @@ type AbortedTxn struct{ ProducerID, FirstOffset int64 }
 // ReadResult is what a read found.
 type ReadResult struct {
 	// Raw is whole batches, the stored bytes.
-	Raw                                             []byte
+	Raw []byte
+	// Section has them instead of Raw when Lend was set and it is worth it. The
+	// caller releases it.
+	Section                                         *storage.Section
 	HighWatermark, LastStableOffset, LogStartOffset int64
 	// Aborted is set for read_committed reads only; empty, not nil, when none.
 	Aborted []AbortedTxn

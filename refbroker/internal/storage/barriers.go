@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/afero"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // Barrier is a MIRROR_PID_RESET batch in a log.
@@ -198,10 +199,18 @@ func (l *Log) SetCutEpoch(epoch int32) error {
 	return l.saveLists(lists)
 }
 
-// useStops gives the producer state the stops that the log has followed. One
+// useStops is followStops for a log in use.
+func (l *Log) useStops() (reload bool) {
+	if l.cfg.Defects.Has(defect.ReplicaMissesStops) {
+		return false // who leads expires what its own barrier says, and nobody else does
+	}
+	return l.followStops()
+}
+
+// followStops gives the producer state the stops that the log has followed. One
 // that wants a cut that is still to come has no effect on what lies beyond it.
 // It reports whether the state must be made anew.
-func (l *Log) useStops() (reload bool) {
+func (l *Log) followStops() (reload bool) {
 	latest := l.epochs.latest()
 	return l.state.SetStops(slices.DeleteFunc(slices.Clone(l.stops), func(s psm.Stop) bool {
 		return s.BarrierOffset < l.logEnd && s.Epoch > latest && s.BarrierOffset < l.written()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/spf13/afero"
 
@@ -19,6 +20,9 @@ import (
 type readAtFile struct {
 	f     afero.File
 	turns *lock.Mutex
+	// users are who opened it and the sections that were not released yet; the
+	// last one closes the file.
+	users atomic.Int32
 }
 
 func openForReadAt(fsys afero.Fs, name string) (*readAtFile, error) {
@@ -27,6 +31,7 @@ func openForReadAt(fsys afero.Fs, name string) (*readAtFile, error) {
 		return nil, err
 	}
 	r := &readAtFile{f: f}
+	r.users.Store(1)
 	if _, isOS := f.(*os.File); !isOS {
 		m := lock.New()
 		r.turns = &m
@@ -51,7 +56,23 @@ func (r *readAtFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (r *readAtFile) Close() error { return r.f.Close() }
+// retain keeps the file open until one more Close; false for a file that is not
+// the system's, or is closed.
+func (r *readAtFile) retain() bool {
+	for n := r.users.Load(); n > 0 && r.turns == nil; n = r.users.Load() {
+		if r.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *readAtFile) Close() error {
+	if r.users.Add(-1) > 0 {
+		return nil
+	}
+	return r.f.Close()
+}
 
 // WriteFileAtomic replaces the file name by content: after a crash the old or
 // the new content is there, whole. It returns once the content and its name

@@ -46,6 +46,10 @@ type piece struct {
 func (l *Log) locate(offset int64, skip int) (p piece, gen uint64, err error) {
 	l.pub.RLock()
 	defer l.pub.RUnlock()
+	return l.locateLocked(offset, skip)
+}
+
+func (l *Log) locateLocked(offset int64, skip int) (p piece, gen uint64, err error) {
 	if l.closed {
 		return p, l.gen, ErrClosed
 	}

@@ -12,7 +12,7 @@ import (
 // segments that were scanned.
 func (r *recovery) loadProducers() error {
 	r.state = psm.New(r.cfg.Producers)
-	r.useStops()
+	r.followStops()
 	if r.cfg.Defects.Has(defect.RecoveryDoesNotExpire) {
 		r.state.SetStops(nil)
 	}
@@ -91,4 +91,11 @@ func (r *recovery) tidySnapshots() error {
 		err = errors.Join(err, r.snapshots.Delete(o))
 	}
 	return errors.Join(err, r.findLastSnapshot())
+}
+
+// ForgetProducers empties the producer state: see defect.FollowerKeepsSuffix.
+func (l *Log) ForgetProducers() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.TruncateFully(l.logEnd)
 }

@@ -70,7 +70,8 @@ var ErrCloseConnection = errors.New("connection closed on purpose")
 type API struct {
 	Key, Min, Max int16
 	Name          string
-	// Bulk is set for Produce: its requests may be large.
+	// Bulk is set for Produce: its requests may be large, and its handler keeps
+	// nothing of them.
 	Bulk bool
 	// New makes an empty request.
 	New    func() Message
@@ -101,7 +102,10 @@ func Of[M any, P interface {
 
 // Table is the APIs that a server serves. It does not change once a server
 // uses it.
-type Table struct{ apis map[int16]API }
+type Table struct {
+	apis   map[int16]API
+	frames buffers
+}
 
 // NewTable makes a table; a key that comes twice is an error of the caller's.
 func NewTable(apis ...API) (*Table, error) {

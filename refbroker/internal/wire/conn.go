@@ -50,6 +50,9 @@ func (c *conn) serve() error {
 			}
 			return err
 		}
+		if c.s.cfg.Table.apis[keyOf(frame)].Bulk {
+			c.s.cfg.Table.frames.give(frame)
+		}
 		c.loan.giveBack()
 	}
 }
@@ -120,7 +123,7 @@ func (c *conn) answer(frame []byte) error {
 		return fmt.Errorf("%s version %d: %w", api.Name, req.Version, err)
 	}
 	if resp != nil {
-		if err := c.write(encode(req, resp)); err != nil {
+		if err := c.write(pieces(req, resp)); err != nil {
 			stats.Failed.Add(1)
 			return fmt.Errorf("write %s response: %w", api.Name, err)
 		}
@@ -129,14 +132,19 @@ func (c *conn) answer(frame []byte) error {
 	return nil
 }
 
-func (c *conn) write(frame []byte) error {
+func (c *conn) write(all []Piece) error {
+	defer release(all)
+	size := int64(0)
+	for _, p := range all {
+		size += p.size()
+	}
 	// A client that takes nothing must not hold a response for ever.
-	within := c.s.cfg.WriteTimeout + time.Duration(len(frame)/leastRate)*time.Second
+	within := c.s.cfg.WriteTimeout + time.Duration(size/leastRate)*time.Second
 	if err := c.unlessClosing(func() error { return c.c.SetWriteDeadline(time.Now().Add(within)) }); err != nil && !errors.Is(err, ErrClosing) {
 		return err
 	}
-	n, err := c.c.Write(frame)
-	c.s.stats.Out.Add(int64(n))
+	n, err := sendPieces(c.c, all)
+	c.s.stats.Out.Add(n)
 	if err != nil && c.s.ctx.Err() == nil && timedOut(err) {
 		c.s.stats.Slow.Add(1)
 	}

@@ -78,23 +78,32 @@ func (t *Table) readFrame(r *bufio.Reader, most int, grow func(size int) error) 
 		return nil, fmt.Errorf("frame of %d bytes with api key %d, which has no records (want at most %d)", size, key, plainFrame)
 	}
 	var buf []byte
+	room := 0
 	for int64(len(buf)) < size {
-		if len(buf) == cap(buf) {
-			next := int(min(size, max(freeBytes, growth*int64(cap(buf)))))
-			if err := grow(next); err != nil {
+		if len(buf) == room {
+			room = int(min(size, max(freeBytes, growth*int64(room))))
+			if err := grow(room); err != nil {
 				return nil, fmt.Errorf("frame of %d bytes: %w", size, err)
 			}
-			grown := make([]byte, len(buf), next)
-			copy(grown, buf)
-			buf = grown
+			buf = t.regrow(buf, room, t.apis[key].Bulk)
 		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
+		n, err := r.Read(buf[len(buf):room])
 		buf = buf[:len(buf)+n]
 		if err != nil && int64(len(buf)) < size {
 			return nil, cutShort(len(buf), size, err)
 		}
 	}
 	return buf, nil
+}
+
+// regrow moves what was read into a buffer with room for more.
+func (t *Table) regrow(buf []byte, room int, bulk bool) []byte {
+	if !bulk {
+		return append(make([]byte, 0, room), buf...)
+	}
+	grown := append(t.frames.take(room), buf...)
+	t.frames.give(buf)
+	return grown
 }
 
 func cutShort(at int, size int64, err error) error {
@@ -204,14 +213,20 @@ func (t *Table) decode(frame []byte) (*Request, API, error) {
 	return req, api, nil
 }
 
-// encode makes the frame of a response.
-func encode(req *Request, resp Response) []byte {
+// responseHeader begins the frame of a response: room for its length, and the
+// header.
+func responseHeader(req *Request) []byte {
 	b := make([]byte, 4, 256)
 	b = binary.BigEndian.AppendUint32(b, uint32(req.CorrelationID))
 	if req.Key != apiVersionsKey && req.Body.IsFlexible() {
 		b = append(b, 0)
 	}
-	b = resp.AppendTo(b)
+	return b
+}
+
+// encode makes the frame of a response.
+func encode(req *Request, resp Response) []byte {
+	b := resp.AppendTo(responseHeader(req))
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	return b
 }
