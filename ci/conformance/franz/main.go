@@ -325,7 +325,7 @@ func group(ctx context.Context, k *script.Kit) error {
 	b.close()
 	read = slices.Sorted(slices.Values(append(a.values(), b.values()...)))
 	k.Fact("read", read)
-	if err := committed(ctx, k, name, "committed"); err != nil {
+	if err := committed(ctx, k, "committed"); err != nil {
 		return err
 	}
 	if err := fill(ctx, k, name, "w", 8); err != nil {
@@ -341,7 +341,7 @@ func group(ctx context.Context, k *script.Kit) error {
 	}
 	c.close()
 	k.Fact("resumed", slices.Sorted(slices.Values(c.values())))
-	return committed(ctx, k, name, "committed-at-the-end")
+	return committed(ctx, k, "committed-at-the-end")
 }
 
 func fill(ctx context.Context, k *script.Kit, name, value string, n int) error {
@@ -358,7 +358,23 @@ func fill(ctx context.Context, k *script.Kit, name, value string, n int) error {
 	return nil
 }
 
-func committed(ctx context.Context, k *script.Kit, name, fact string) error {
+// committedAt waits until the first partition's commit is there: that of a
+// transaction holds a moment after its end.
+func committedAt(ctx context.Context, k *script.Kit, fact string, at int64) error {
+	cl, err := client(k)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	err = script.Await(ctx, fmt.Sprint("commit ", at), func() (bool, error) {
+		offsets, err := kadm.NewClient(cl).FetchOffsets(ctx, k.Name("g"))
+		o, ok := offsets.Lookup(k.Name("in"), 0)
+		return ok && o.At == at, err
+	})
+	return errors.Join(err, committed(ctx, k, fact))
+}
+
+func committed(ctx context.Context, k *script.Kit, fact string) error {
 	cl, err := client(k)
 	if err != nil {
 		return err

@@ -39,7 +39,8 @@ func copyRecords(ctx context.Context, k *script.Kit) error {
 		if err := copyRound(ctx, k, in, out, 5, commit); err != nil {
 			return fmt.Errorf("round %d: %w", round+1, err)
 		}
-		if err := committed(ctx, k, in, fmt.Sprintf("committed-%d", round+1)); err != nil {
+		at := []int64{5, 5, 10, 15}[round]
+		if err := errors.Join(settled(ctx, k, out), committedAt(ctx, k, fmt.Sprintf("committed-%d", round+1), at)); err != nil {
 			return err
 		}
 	}

@@ -21,12 +21,13 @@ final class Copy {
             }
         }
         round(kit, in, out, group, 5, true);
-        kit.fact("committed-1", Groups.committed(kit, in, group));
+        kit.fact("committed-1", Groups.committed(kit, in, group, "5m"));
         round(kit, in, out, group, 5, false);
-        kit.fact("committed-2", Groups.committed(kit, in, group));
+        kit.settled(out, 0);
+        kit.fact("committed-2", Groups.committed(kit, in, group, "5m"));
         round(kit, in, out, group, 5, true);
         round(kit, in, out, group, 5, true);
-        kit.fact("committed-3", Groups.committed(kit, in, group));
+        kit.fact("committed-3", Groups.committed(kit, in, group, "15m"));
         kit.settled(out, 0);
         kit.fact("out-committed", kit.read(out, 0, "read_committed"));
         kit.fact("out-uncommitted", kit.read(out, 0, "read_uncommitted"));

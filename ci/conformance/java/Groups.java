@@ -60,6 +60,12 @@ final class Groups {
         return all;
     }
 
+    /** The commits once the first partition's is what it is to be: those of a transaction hold a moment after its end. */
+    static Map<String, Object> committed(Kit kit, String topic, String group, String first) throws Exception {
+        Kit.await("commit " + first, () -> first.equals(committed(kit, topic, group).get("0")));
+        return committed(kit, topic, group);
+    }
+
     /** One consumer of the group, on a thread of its own; it commits what it read after each poll. */
     private static final class Member {
         private final AtomicBoolean leaving = new AtomicBoolean();

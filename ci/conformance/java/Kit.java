@@ -20,7 +20,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /** What behaviours share: clients with this run's settings, and the printing of facts. */
 final class Kit implements AutoCloseable {
-    static final long LIMIT = 60;
+    static final long LIMIT = 150;
 
     final String bootstrap;
     final String prefix;
@@ -47,7 +47,7 @@ final class Kit implements AutoCloseable {
 
     Admin admin() {
         if (admin == null) {
-            admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "default.api.timeout.ms", "60000"));
+            admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "default.api.timeout.ms", "150000"));
         }
         return admin;
     }
@@ -94,9 +94,9 @@ final class Kit implements AutoCloseable {
     KafkaProducer<String, String> producer(String... settings) {
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("bootstrap.servers", bootstrap);
-        all.put("delivery.timeout.ms", "60000");
+        all.put("delivery.timeout.ms", "150000");
         all.put("request.timeout.ms", "10000");
-        all.put("max.block.ms", "30000");
+        all.put("max.block.ms", "120000");
         all.put("linger.ms", "0");
         put(all, settings);
         return new KafkaProducer<>(all, new StringSerializer(), new StringSerializer());

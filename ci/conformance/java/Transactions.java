@@ -64,8 +64,7 @@ final class Transactions {
     /** A transaction that runs into its timeout is aborted by the coordinator. */
     private static void timeout(Kit kit) throws Exception {
         String topic = kit.topic("late", 1);
-        try (KafkaProducer<String, String> p = kit.producer("transactional.id", kit.name("late"), "transaction.timeout.ms", "1000",
-                "request.timeout.ms", "1000", "delivery.timeout.ms", "2000")) {
+        try (KafkaProducer<String, String> p = kit.producer("transactional.id", kit.name("late"), "transaction.timeout.ms", "4000")) {
             p.initTransactions();
             p.beginTransaction();
             Kit.get(p.send(new ProducerRecord<>(topic, 0, "k", "late")));

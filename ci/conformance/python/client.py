@@ -243,6 +243,10 @@ def copy(kit):
         p.send_offsets_to_transaction(offsets, c.consumer_group_metadata(), LIMIT)
         p.commit_transaction(LIMIT) if commit else p.abort_transaction(LIMIT)
         c.close()
+        # Those of a transaction hold a moment after its end.
+        want = (5, 5, 10, 15)[number - 1]
+        settled(kit, target)
+        wait_for(f"commit {want}", lambda: committed(kit, kit.name("g")).get("0") == str(want))
         kit.fact(f"committed-{number}", committed(kit, kit.name("g")))
     settled(kit, target)
     for level in LEVELS:

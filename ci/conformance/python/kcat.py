@@ -34,8 +34,8 @@ def produce(kit):
 
 def transactions(kit):
     name = topic(kit)
-    kcat(kit, "-P", "-t", name, "-p", "0", "-X", f"transactional.id={kit.name('id')}", text="a\nb\n")
-    kcat(kit, "-P", "-t", name, "-p", "0", "-X", f"transactional.id={kit.name('id')}", text="c\n")
+    kcat(kit, "-P", "-t", name, "-p", "0", "-X", f"transactional.id={kit.name('id')}", "-X", "transaction.timeout.ms=600000", text="a\nb\n")
+    kcat(kit, "-P", "-t", name, "-p", "0", "-X", f"transactional.id={kit.name('id')}", "-X", "transaction.timeout.ms=600000", text="c\n")
     for level in LEVELS:
         kit.fact(level, read(kit, name, level))
 

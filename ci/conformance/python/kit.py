@@ -4,7 +4,7 @@ import json
 import sys
 import time
 
-LIMIT = 60
+LIMIT = 150
 
 
 class Kit:

@@ -38,7 +38,8 @@ func config(k *script.Kit, change ...func(*sarama.Config)) *sarama.Config {
 	c.Producer.Partitioner = sarama.NewManualPartitioner
 	// A leader that is gone is to be waited for, not given up.
 	c.Producer.Retry.Max, c.Producer.Retry.Backoff = 300, 100*time.Millisecond
-	c.Metadata.Retry.Max, c.Admin.Retry.Max = 30, 30
+	c.Metadata.Retry.Max, c.Admin.Retry.Max, c.Admin.Timeout = 30, 30, script.Limit
+	c.Net.ReadTimeout = script.Limit
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest
 	c.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	for _, f := range change {
@@ -396,6 +397,25 @@ func group(ctx context.Context, k *script.Kit) error {
 	c.close()
 	k.Fact("resumed", slices.Sorted(slices.Values(c.values())))
 	return committed(k, name, "committed-at-the-end", 4)
+}
+
+// committedAt waits until the first partition's commit is there: that of a
+// transaction holds a moment after its end.
+func committedAt(ctx context.Context, k *script.Kit, name, fact string, at int64) error {
+	adm, err := sarama.NewClusterAdmin(brokers(k), config(k))
+	if err != nil {
+		return err
+	}
+	defer closing(adm)
+	err = script.Await(ctx, fmt.Sprint("commit ", at), func() (bool, error) {
+		resp, err := adm.ListConsumerGroupOffsets(k.Name("g"), map[string][]int32{name: {0}})
+		if err != nil {
+			return false, err
+		}
+		b := resp.GetBlock(name, 0)
+		return b != nil && b.Offset == at, nil
+	})
+	return errors.Join(err, committed(k, name, fact, 1))
 }
 
 func committed(k *script.Kit, name, fact string, partitions int32) error {

@@ -62,7 +62,7 @@ func copyRecords(ctx context.Context, k *script.Kit) error {
 		if err := finish(); err != nil {
 			return fmt.Errorf("end round %d: %w", round+1, err)
 		}
-		if err := committed(k, in, fmt.Sprintf("committed-%d", round+1), 1); err != nil {
+		if err := errors.Join(settled(ctx, k, out), committedAt(ctx, k, in, fmt.Sprintf("committed-%d", round+1), int64(next))); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Limit is how long anything may take.
-const Limit = 60 * time.Second
+const Limit = 150 * time.Second
 
 // Kit is one behaviour's.
 type Kit struct {

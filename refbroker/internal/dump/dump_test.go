@@ -191,6 +191,23 @@ func TestTextAsJavaDecodesIt(t *testing.T) {
 	}
 }
 
+// Kafka 4.4.0's tool prints these lines of these entries: a marker's alone ends
+// without a space, and a coordinator's batch, which has no sequence, has one.
+func TestProducersWithoutSequences(t *testing.T) {
+	fs := afero.NewMemMapFs()
+	entry := psm.SnapshotEntry{ProducerID: 7, Epoch: 2, LastSequence: -1, LastOffset: -1, Timestamp: 5, CurrentTxnFirstOffset: -1}
+	written := entry
+	written.LastOffset, written.CurrentTxnFirstOffset = 52, 50
+	require.NoError(t, afero.WriteFile(fs, "/d/00000000000000000060.snapshot", psm.EncodeSnapshot([]psm.SnapshotEntry{entry, written}), 0o600))
+	var got bytes.Buffer
+	require.NoError(t, File(&got, fs, "/d/00000000000000000060.snapshot", Options{}))
+	require.Equal(t, `Dumping /d/00000000000000000060.snapshot
+producerId: 7 producerEpoch: 2 coordinatorEpoch: 0 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: 5
+producerId: 7 producerEpoch: 2 coordinatorEpoch: 0 currentTxnFirstOffset: OptionalLong[50] lastTimestamp: 5 `+
+		`firstSequence: 2147483647 lastSequence: -1 lastOffset: 52 offsetDelta: 0 timestamp: 5
+`, got.String())
+}
+
 func TestFilesThatAreNone(t *testing.T) {
 	fs := afero.NewMemMapFs()
 	require.NoError(t, afero.WriteFile(fs, "/d/00000000000000000005.snapshot", []byte("nonsense"), 0o600))

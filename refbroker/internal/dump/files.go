@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -68,15 +69,25 @@ func snapshot(w io.Writer, f io.Reader) error {
 		if e.CurrentTxnFirstOffset >= 0 {
 			first = fmt.Sprintf("OptionalLong[%d]", e.CurrentTxnFirstOffset)
 		}
-		fmt.Fprintf(out, "producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %s lastTimestamp: %d ",
+		fmt.Fprintf(out, "producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %s lastTimestamp: %d",
 			e.ProducerID, e.Epoch, e.CoordinatorEpoch, first, e.Timestamp)
-		if e.LastSequence >= 0 { // else it was made by a marker alone, or its epoch is new
-			fmt.Fprintf(out, "firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d",
-				psm.SubSequence(e.LastSequence, e.OffsetDelta), e.LastSequence, e.LastOffset, e.OffsetDelta, e.Timestamp)
+		// Without one it was made by a marker alone, or its epoch is new. What a
+		// coordinator writes has no sequence, which wraps like any other.
+		if e.LastOffset >= 0 {
+			fmt.Fprintf(out, " firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d",
+				subSequence(e.LastSequence, e.OffsetDelta), e.LastSequence, e.LastOffset, e.OffsetDelta, e.Timestamp)
 		}
 		fmt.Fprintln(out)
 	}
 	return out.Flush()
+}
+
+// subSequence is Kafka's rule, for sequences that are none (-1) too.
+func subSequence(sequence, by int32) int32 {
+	if sequence < by {
+		return math.MaxInt32 - (by - sequence) + 1
+	}
+	return sequence - by
 }
 
 func txnIndex(w io.Writer, f io.Reader) error {
