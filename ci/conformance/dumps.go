@@ -47,7 +47,7 @@ func dumps(ctx context.Context, t tools, work string, apache *kafka.Cluster, our
 		theirs, err := exec.CommandContext(ctx, "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 			"-cp", filepath.Join(t.jars, "*"), "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", list).CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("Kafka's dump tool on %s: %w: %s", d.name, err, tail(theirs))
+			return fmt.Errorf("dump tool of Kafka on %s: %w: %s", d.name, err, tail(theirs))
 		}
 		own, err := exec.CommandContext(ctx, t.refbroker, "dump-log", "--deep-iteration", "--print-data-log", "--files", list).CombinedOutput()
 		if err != nil {

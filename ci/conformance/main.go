@@ -120,6 +120,9 @@ func run(ctx context.Context, t tools, work string, only []string, r *report) (e
 		s := &seen{}
 		of[name] = s
 		both.Go(func() error {
+			if err := warmUp(ctx, c); err != nil {
+				return fmt.Errorf("first use of %s: %w", name, err)
+			}
 			if err := s.run(ctx, c, clients, filepath.Join(work, "clients", name)); err != nil {
 				return fmt.Errorf("clients of %s: %w", name, err)
 			}
