@@ -47,6 +47,9 @@ func reproduce(test string) string {
 	for _, d := range settings.Defects {
 		b.WriteString(" -defect=" + d)
 	}
+	if settings.Nodes > 0 {
+		fmt.Fprintf(&b, " -nodes=%d", settings.Nodes)
+	}
 	b.WriteString(" -launcher=" + settings.Launcher) // auto may choose another one elsewhere
 	return b.String()
 }
@@ -92,12 +95,13 @@ func runScenario(t *testing.T, sc engine.Scenario, total int) {
 // play admits a scenario and runs it. An error says that it could not run.
 func play(t *testing.T, ctx context.Context, sc engine.Scenario, defects []string, test string) (*engine.Result, error) {
 	t.Helper()
-	if err := admission.Acquire(ctx, sc.Weight()); err != nil {
+	weight := min(sc.On(settings.Nodes).Weight(), engine.Capacity())
+	if err := admission.Acquire(ctx, weight); err != nil {
 		t.Fatalf("not started: %v", context.Cause(ctx))
 	}
-	defer admission.Release(sc.Weight())
+	defer admission.Release(weight)
 	return engine.Run(ctx, sc, engine.Options{
-		Seed: settings.Seed, Folder: run.folder, Launcher: settings.Launcher, Defects: defects, Keep: settings.Keep,
+		Seed: settings.Seed, Folder: run.folder, Launcher: settings.Launcher, Nodes: settings.Nodes, Defects: defects, Keep: settings.Keep,
 		Name: test, Reproduce: reproduce(test),
 		Progress: func(format string, args ...any) { t.Logf(format, args...) },
 	})

@@ -8,6 +8,7 @@
 package topologies
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,6 +34,16 @@ type Cluster struct {
 	// Nodes is how many brokers it has; they are numbered from 1.
 	Nodes int
 }
+
+// maxReplicas is how many replicas a partition has where there are as many nodes.
+const maxReplicas = 3
+
+// Replicas is the replication factor of the cluster's topics.
+func (c Cluster) Replicas() int { return min(c.Nodes, maxReplicas) }
+
+// MinInSync is min.insync.replicas of the cluster's topics: one replica may be
+// lost, and writes go on.
+func (c Cluster) MinInSync() int { return max(1, c.Replicas()-1) }
 
 // Mirror copies topics from one cluster to another. From and To name the pair:
 // a topology has at most one mirror for each.
@@ -147,6 +158,24 @@ func (t Topology) Episodes() []Episode {
 		}
 	}
 	return all
+}
+
+// On returns the topology with so many nodes in each of its clusters.
+func (t Topology) On(nodes int) Topology {
+	t.Clusters = slices.Clone(t.Clusters)
+	for i := range t.Clusters {
+		t.Clusters[i].Nodes = nodes
+	}
+	return t
+}
+
+// Nodes is how many nodes the clusters have in all.
+func (t Topology) Nodes() int {
+	n := 0
+	for _, c := range t.Clusters {
+		n += c.Nodes
+	}
+	return n
 }
 
 // Cluster returns the cluster of that name.

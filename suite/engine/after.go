@@ -4,11 +4,15 @@ import (
 	"context"
 	"time"
 
+	"watershed.example/chaos"
 	"watershed.example/suite/history"
 )
 
 // late heals the fault and lets the old source go on, where it lives.
 func (e *episode) late(ctx context.Context) error {
+	if err := e.healNode(ctx); err != nil {
+		return err
+	}
 	if err := e.promoted.describe(ctx, history.WhenAfterStop); err != nil {
 		return err
 	}
@@ -37,7 +41,27 @@ func (e *episode) writable(ctx context.Context) error {
 		e.rec.Note("STUCK: %v", err)
 		return err
 	}
+	if err := e.sampleLeaders(ctx); err != nil {
+		return err
+	}
+	if err := e.node.strikeAt(ctx, chaos.FirstWrite); err != nil {
+		return err
+	}
 	e.promoted.accepted(ctx)
+	return e.healNode(ctx)
+}
+
+// sampleLeaders asks who leads each partition, and who is in sync, right before
+// a leader is lost (BAR-5).
+func (e *episode) sampleLeaders(ctx context.Context) error {
+	if e.node == nil || e.node.strike.Plan().Point != chaos.FirstWrite {
+		return nil
+	}
+	for _, p := range e.layout.All {
+		if _, err := e.promoted.raw.Offsets(ctx, p); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -127,7 +151,7 @@ func (e *episode) end(ctx context.Context) error {
 	}
 	e.close()
 	e.ended = true
-	if e.last() {
+	if !e.captured() {
 		return nil
 	}
 	return e.story.world.capture(ctx, e)

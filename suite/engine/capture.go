@@ -28,6 +28,10 @@ func (w *world) capture(ctx context.Context, e *episode) error {
 	return nil
 }
 
+// captured says whether the episode's logs are saved at its end: those of the
+// last one are saved with all others, unless records are taken away after it.
+func (e *episode) captured() bool { return !e.last() || e.story.scenario.Vanish != "" }
+
 func episodeFolder(folder string, number int) string {
 	return filepath.Join(folder, check.EpisodesDir, strconv.Itoa(number))
 }
@@ -42,11 +46,11 @@ func (s *story) dump(ctx context.Context) error {
 			continue
 		}
 		from := episodeFolder(s.folder, e.Number)
-		if e.last() {
+		if !e.captured() {
 			from = filepath.Join(s.folder, check.LogsDir)
 		}
 		for _, p := range e.layout.All {
-			segments, err := filepath.Glob(filepath.Join(from, e.Mirror.To, "1", p.String(), "*.log"))
+			segments, err := longestCopy(filepath.Join(from, e.Mirror.To), p.String())
 			if err != nil || len(segments) == 0 {
 				return errors.Join(err, fmt.Errorf("dump episode %s: there is no log of %s in %s", e, p, from))
 			}
@@ -81,4 +85,32 @@ func (s *story) dump(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// longestCopy are the segments of the replica of a partition that has most
+// bytes, among those of the nodes whose folders lie in dir.
+func longestCopy(dir, place string) (segments []string, err error) {
+	nodes, err := filepath.Glob(filepath.Join(dir, "*", place))
+	if err != nil {
+		return nil, err
+	}
+	most := int64(-1)
+	for _, n := range nodes {
+		all, err := filepath.Glob(filepath.Join(n, "*.log"))
+		if err != nil {
+			return nil, err
+		}
+		var size int64
+		for _, s := range all {
+			st, err := os.Stat(s)
+			if err != nil {
+				return nil, fmt.Errorf("look at a saved log: %w", err)
+			}
+			size += st.Size()
+		}
+		if size > most && len(all) > 0 {
+			most, segments = size, all
+		}
+	}
+	return segments, nil
 }

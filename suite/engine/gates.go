@@ -17,6 +17,9 @@ const lastPoint = "after:stopped"
 
 // hooks is what the engine asks of a broker's test hooks.
 type hooks interface {
+	// Node is the broker's number, and Lives says whether it runs.
+	Node() int32
+	Lives() bool
 	Hold(ctx context.Context, point, partition string) error
 	Release(ctx context.Context, point, partition string) error
 	// Await returns the partition of the next arrival at point that no earlier
@@ -24,11 +27,12 @@ type hooks interface {
 	Await(ctx context.Context, point string) (partition string, err error)
 }
 
-// gateWatch hears of every arrival at a node's gates, as long as the node
-// lives, and tells the gates of the episode whose stop it is.
+// gateWatch hears of every arrival at the gates of a cluster's nodes, as long as
+// each lives, and tells the gates of the episode whose stop it is.
 type gateWatch struct {
-	hooks  hooks
+	nodes  []hooks
 	wg     sync.WaitGroup
+	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
@@ -36,26 +40,41 @@ type gateWatch struct {
 }
 
 // watchGates starts to watch. close ends it.
-func watchGates(ctx context.Context, h hooks) *gateWatch {
-	w := &gateWatch{hooks: h, owners: map[string]*gates{}}
-	ctx, w.cancel = context.WithCancel(ctx)
-	for _, point := range chaos.Points() {
-		w.wg.Go(func() {
-			for {
-				partition, err := h.Await(ctx, point)
-				if err != nil {
-					return // the broker or the watch has ended
-				}
-				w.mu.Lock()
-				g := w.owners[partition]
-				w.mu.Unlock()
-				if g != nil {
-					g.arrive(point, partition)
-				}
-			}
-		})
+func watchGates(ctx context.Context, nodes []hooks) *gateWatch {
+	w := &gateWatch{nodes: nodes, owners: map[string]*gates{}}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	for _, h := range nodes {
+		w.rewatch(h.Node())
 	}
 	return w
+}
+
+// rewatch watches a node that begins a new life; one that lives is not to be
+// watched twice.
+func (w *gateWatch) rewatch(node int32) {
+	for _, h := range w.nodes {
+		if h.Node() != node {
+			continue
+		}
+		for _, point := range chaos.Points() {
+			w.wg.Go(func() { w.watch(w.ctx, h, point) })
+		}
+	}
+}
+
+func (w *gateWatch) watch(ctx context.Context, h hooks, point string) {
+	for {
+		partition, err := h.Await(ctx, point)
+		if err != nil {
+			return // the broker or the watch has ended
+		}
+		w.mu.Lock()
+		g := w.owners[partition]
+		w.mu.Unlock()
+		if g != nil {
+			g.arrive(h.Node(), point, partition)
+		}
+	}
 }
 
 func (w *gateWatch) close() {
@@ -69,7 +88,6 @@ type gates struct {
 	watch   *gateWatch
 	rec     *traffic.Recorder
 	cluster string
-	node    int32
 	parts   []traffic.Partition
 
 	mu      sync.Mutex
@@ -79,9 +97,9 @@ type gates struct {
 }
 
 // of gives the partitions' arrivals, from now on, to a stop of theirs.
-func (w *gateWatch) of(rec *traffic.Recorder, cluster string, node int32, parts []traffic.Partition) *gates {
+func (w *gateWatch) of(rec *traffic.Recorder, cluster string, parts []traffic.Partition) *gates {
 	g := &gates{
-		watch: w, rec: rec, cluster: cluster, node: node, parts: parts,
+		watch: w, rec: rec, cluster: cluster, parts: parts,
 		arrived: map[string][]string{}, changed: make(chan struct{}),
 	}
 	w.mu.Lock()
@@ -92,7 +110,7 @@ func (w *gateWatch) of(rec *traffic.Recorder, cluster string, node int32, parts 
 	return g
 }
 
-func (g *gates) arrive(point, partition string) {
+func (g *gates) arrive(node int32, point, partition string) {
 	g.mu.Lock()
 	what := history.GateArrived
 	if slices.Contains(g.held, point) {
@@ -100,7 +118,7 @@ func (g *gates) arrive(point, partition string) {
 	}
 	g.mu.Unlock()
 	// It is in the history before anybody acts on it.
-	g.event(point, partition, what)
+	g.event(node, point, partition, what)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.arrived[point] = append(g.arrived[point], partition)
@@ -108,20 +126,22 @@ func (g *gates) arrive(point, partition string) {
 	g.changed = make(chan struct{})
 }
 
-func (g *gates) event(point, partition string, what history.GateEvent) {
+func (g *gates) event(node int32, point, partition string, what history.GateEvent) {
 	g.rec.Add(history.Event{Kind: history.KindGate, Gate: &history.Gate{
-		Cluster: g.cluster, Node: g.node, Point: point, Partition: partition, What: what,
+		Cluster: g.cluster, Node: node, Point: point, Partition: partition, What: what,
 	}})
 }
 
-// hold arms a point for every partition.
+// hold arms a point for every partition on every node: whoever comes to lead one.
 func (g *gates) hold(ctx context.Context, point string) error {
 	g.mu.Lock()
 	g.held = append(g.held, point)
 	g.mu.Unlock()
-	for _, p := range g.parts {
-		if err := g.watch.hooks.Hold(ctx, point, p.String()); err != nil {
-			return fmt.Errorf("hold %s: %w", point, err)
+	for _, h := range g.watch.nodes {
+		for _, p := range g.parts {
+			if err := h.Hold(ctx, point, p.String()); err != nil && h.Lives() {
+				return fmt.Errorf("hold %s on node %d: %w", point, h.Node(), err)
+			}
 		}
 	}
 	return nil
@@ -132,22 +152,45 @@ func (g *gates) release(ctx context.Context, point string) error {
 	g.mu.Lock()
 	g.held = slices.DeleteFunc(g.held, func(p string) bool { return p == point })
 	g.mu.Unlock()
-	g.event(point, "", history.GateReleased)
-	for _, p := range g.parts {
-		if err := g.watch.hooks.Release(ctx, point, p.String()); err != nil {
-			return fmt.Errorf("release %s: %w", point, err)
+	for _, h := range g.watch.nodes {
+		g.event(h.Node(), point, "", history.GateReleased)
+	}
+	for _, h := range g.watch.nodes {
+		for _, p := range g.parts {
+			if err := h.Release(ctx, point, p.String()); err != nil && h.Lives() {
+				return fmt.Errorf("release %s on node %d: %w", point, h.Node(), err)
+			}
 		}
 	}
 	return nil
 }
 
-// crashed records that the node was killed while it was held at point, which
+// crashed records that all nodes were killed while they were held at point, which
 // ends the hold.
 func (g *gates) crashed(point string) {
 	g.mu.Lock()
 	g.held = nil
 	g.mu.Unlock()
-	g.event(point, "", history.GateCrashed)
+	for _, h := range g.watch.nodes {
+		g.event(h.Node(), point, "", history.GateCrashed)
+	}
+}
+
+// awaitOne waits until one partition has arrived at point.
+func (g *gates) awaitOne(ctx context.Context, point, partition string) error {
+	for {
+		g.mu.Lock()
+		changed, there := g.changed, slices.Contains(g.arrived[point], partition)
+		g.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // await waits until all partitions have arrived at point.

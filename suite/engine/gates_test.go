@@ -20,6 +20,10 @@ type scriptedHooks struct {
 	released []string
 }
 
+func (s *scriptedHooks) Node() int32 { return 1 }
+
+func (s *scriptedHooks) Lives() bool { return true }
+
 func (s *scriptedHooks) Hold(_ context.Context, point, partition string) error {
 	s.held = append(s.held, point+" "+partition)
 	return nil
@@ -45,12 +49,12 @@ func TestGatesAwaitTheirPartitionsAndRecordThem(t *testing.T) {
 	h := &scriptedHooks{arrivals: map[string]chan string{point: make(chan string), "after:truncated": make(chan string)}}
 	var out bytes.Buffer
 	w := history.NewWriter(&out, "gates", 1, time.Now)
-	watch := watchGates(context.Background(), h)
+	watch := watchGates(context.Background(), []hooks{h})
 	defer watch.close()
 	rec := traffic.NewRecorder(w)
 	parts := []traffic.Partition{{Topic: "t", Index: 0}, {Topic: "t", Index: 1}}
-	g := watch.of(rec.In(1), "B", 1, parts)
-	other := watch.of(rec.In(2), "B", 1, []traffic.Partition{{Topic: "u", Index: 0}})
+	g := watch.of(rec.In(1), "B", parts)
+	other := watch.of(rec.In(2), "B", []traffic.Partition{{Topic: "u", Index: 0}})
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 
@@ -70,7 +74,7 @@ func TestGatesAwaitTheirPartitionsAndRecordThem(t *testing.T) {
 	require.NoError(t, g.await(ctx, point))
 	require.NoError(t, g.release(ctx, point))
 	// A later stop of the same partitions takes them over.
-	again := watch.of(rec.In(3), "B", 1, parts[:1])
+	again := watch.of(rec.In(3), "B", parts[:1])
 	h.arrivals["after:truncated"] <- "t-0"
 	require.NoError(t, again.await(ctx, "after:truncated"))
 	watch.close()

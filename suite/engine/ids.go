@@ -36,6 +36,11 @@ func newProducerIDs() producerIDs {
 // pass makes sure that the next producer of a cluster gets no id under which
 // somebody else was forged there: it would be taken for that one.
 func (ids producerIDs) pass(ctx context.Context, cluster string, raw *traffic.Raw) error {
+	if !ids.used[cluster] {
+		if err := raw.ClaimProducerIDs(ctx); err != nil {
+			return err
+		}
+	}
 	ids.used[cluster] = true
 	if ids.met[cluster] == 0 {
 		return nil
@@ -57,7 +62,9 @@ func (ids producerIDs) meet(e *episode) {
 func (ids producerIDs) choose(ctx context.Context, e *episode, source *traffic.Raw, restarts int64) (int64, error) {
 	next := max(ids.next[e.Mirror.From], ids.next[e.Mirror.To])
 	ask := func(cluster string, raw *traffic.Raw) error {
-		if !ids.used[cluster] { // its first id is for an ordinary producer
+		// A lone broker's first id is for an ordinary producer. Of several brokers
+		// the issuer is to have the first block.
+		if !ids.used[cluster] && e.story.nodes(cluster) == 1 {
 			return nil
 		}
 		id, _, err := raw.InitProducerID(ctx, "")
@@ -75,7 +82,7 @@ func (ids producerIDs) choose(ctx context.Context, e *episode, source *traffic.R
 	if err := ask(e.Mirror.To, destination); err != nil {
 		return 0, err
 	}
-	if restarts > 0 {
+	if restarts > 0 && e.story.nodes(e.Mirror.To) == 1 {
 		next = (next/pidBlock + restarts) * pidBlock
 	}
 	e.base = next + transactionalBase

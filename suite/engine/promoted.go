@@ -153,7 +153,10 @@ func (d *promotedTraffic) accepted(ctx context.Context) {
 func (d *promotedTraffic) collide(ctx context.Context, forged *traffic.Header, mirrored []mirroredTxn) error {
 	traffic.Forge(ctx, d.raw, d.layout.Forge, forged, d.payload)
 	for _, m := range mirrored {
-		txnID := d.prefix + "meets-" + m.writer
+		txnID, err := d.raw.TransactionalID(ctx, d.prefix+"meets-"+m.writer)
+		if err != nil {
+			return err
+		}
 		met, err := traffic.MeetTransactional(ctx, d.raw, txnID, m.id, m.epoch)
 		if err != nil {
 			return err

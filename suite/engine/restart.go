@@ -34,6 +34,10 @@ const (
 	OldSnapshot Restart = "old-snapshot"
 )
 
+// FollowerLeads kills a follower, which leads when it is back and in sync again:
+// the leader is killed then. It is for clusters of several nodes.
+const FollowerLeads Restart = "follower-leads"
+
 var restarts = []Restart{Clean, KillNine, LostSnapshots, TornTail, OldSnapshot}
 
 // restart restarts the destination, if that is what the scenario is about, and
@@ -44,6 +48,9 @@ func (e *episode) restart(ctx context.Context) error {
 		return nil
 	}
 	e.story.forgetWatch(e.Mirror.To)
+	if how == FollowerLeads {
+		return e.followerLeads(ctx)
+	}
 	if how == LostSnapshots {
 		if err := e.story.world.restartAll(ctx, e.Mirror.To); err != nil {
 			return err
@@ -67,6 +74,66 @@ func (e *episode) restart(ctx context.Context) error {
 		return err
 	}
 	return e.promoted.after(ctx)
+}
+
+// followerLeads lets a follower come back from a kill and makes it the leader of
+// the partition where forged batches meet mirrored ones, by killing the one that
+// is: it meets one more (PSM-2, PSM-3).
+func (e *episode) followerLeads(ctx context.Context) error {
+	w, part := e.story.world, e.layout.Forge
+	c := w.env.Cluster(e.Mirror.To)
+	p, err := c.Partition(ctx, part.Topic, part.Index)
+	if err != nil {
+		return err
+	}
+	// Who comes first in the order of the replicas, of those in sync, leads next.
+	next := p.Followers()[0]
+	if err := next.Kill(ctx); err != nil {
+		return err
+	}
+	if err := next.Start(ctx); err != nil {
+		return err
+	}
+	if err := w.awaitWhole(ctx, c.Name(), e.layout.All); err != nil {
+		return err
+	}
+	if p, err = c.Partition(ctx, part.Topic, part.Index); err != nil {
+		return err
+	}
+	old := p.Leader
+	if err := old.Kill(ctx); err != nil {
+		return err
+	}
+	for p.Leader == old {
+		if p, err = c.Partition(ctx, part.Topic, part.Index); err != nil {
+			return err
+		}
+	}
+	if p.Leader != next {
+		return fmt.Errorf("%s leads %s after the kill of %s, not %s", p.Leader, part, old, next)
+	}
+	if err := awaitServing(ctx, e.promoted.raw, e.layout.All); err != nil {
+		return err
+	}
+	if err := e.promoted.describe(ctx, history.WhenAfterRestart); err != nil {
+		return err
+	}
+	if err := traffic.MeetLater(ctx, e.promoted.raw, part, int32(e.Number), 0, e.promoted.payload); err != nil {
+		return err
+	}
+	if err := e.trial.AfterRestart(ctx); err != nil {
+		return err
+	}
+	if err := e.promoted.after(ctx); err != nil {
+		return err
+	}
+	if err := old.Start(ctx); err != nil {
+		return err
+	}
+	if err := w.awaitWhole(ctx, c.Name(), e.layout.All); err != nil {
+		return err
+	}
+	return awaitServing(ctx, e.promoted.raw, e.layout.All)
 }
 
 func (e *episode) restartNode(ctx context.Context, n *fixtures.Node, how Restart) error {

@@ -17,6 +17,8 @@ type Options struct {
 	// Folder of the whole run; the scenario's lies in it, by Name.
 	Folder, Name string
 	Launcher     string
+	// Nodes is how many nodes each cluster has; 0 for as many as the scenario says.
+	Nodes int
 	// Defects of the brokers: of all clusters, or with "NAME@CLUSTER" of that one.
 	Defects []string
 	// Keep leaves the brokers' data folders.
@@ -39,6 +41,7 @@ func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 	if o.Name == "" {
 		o.Name = sc.Name
 	}
+	sc = sc.On(o.Nodes)
 	res := &Result{
 		Scenario: sc, Name: o.Name, Seed: o.Seed, Reproduce: o.Reproduce, Started: time.Now(),
 		Folder: scenarioFolder(o.Folder, o.Name),
@@ -89,6 +92,9 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	s.launched = time.Since(began)
 	for _, e := range s.episodes {
 		if e.fault, err = newFault(s.world, e.rec, sc, e.Mirror, e.layout.Written); err != nil {
+			return errors.Join(err, s.world.close())
+		}
+		if e.node, err = newNodeFault(s.world, e.rec, sc); err != nil {
 			return errors.Join(err, s.world.close())
 		}
 	}

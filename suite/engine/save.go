@@ -30,13 +30,13 @@ func (s *story) plan(o Options) *check.Run {
 	stops := map[string]int{}
 	for _, e := range s.episodes {
 		logs := filepath.Join(check.EpisodesDir, strconv.Itoa(e.Number))
-		if e.last() {
+		if !e.captured() {
 			logs = check.LogsDir
 		}
 		r.Episodes = append(r.Episodes, check.Episode{
 			Number: int32(e.Number), Mirror: e.Mirror.Name, Logs: logs, Exercises: sc.exercises(e.Number),
 		})
-		r.Faults = append(r.Faults, e.fault.planned()...)
+		r.Faults = append(r.Faults, e.plannedFaults()...)
 		stops[e.Mirror.Name]++
 	}
 	for _, c := range sc.Topology.Clusters {

@@ -24,6 +24,8 @@ type Settings struct {
 	Launcher, Why string
 	// Out is the folder for evidence; empty for out in the module's root.
 	Out string
+	// Nodes is how many nodes each cluster has; 0 for as many as its scenario says.
+	Nodes int
 	// Keep leaves the brokers' data folders and the evidence of earlier runs.
 	Keep bool
 	// Full runs every scenario of the matrix, and the defects.
@@ -59,6 +61,7 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 	s.all = []*setting{
 		{name: "seed", usage: "`N` decides traffic and faults; a run prints its own when none is given"},
 		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(fixtures.Names(), ", ")},
+		{name: "nodes", usage: "how many nodes each cluster has, `N`: 1 or 3 (default: as its scenario says)"},
 		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
 		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
 		{name: "full", isBool: true, usage: "every scenario of the matrix, and the defects"},
@@ -110,6 +113,14 @@ func (s *Settings) Resolve(knownDefects []string) error {
 				return fmt.Errorf("%s %q: %w", cmp.Or(f.source, "-"+f.name), f.value, err)
 			}
 			s.Launcher, s.Why = l.Name(), why
+		case "nodes":
+			switch f.value {
+			case "":
+			case "1", "3":
+				s.Nodes = int(f.value[0] - '0')
+			default:
+				return bad("want 1 or 3")
+			}
 		case "out":
 			s.Out = f.value
 		case "keep", "full":

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -60,8 +59,14 @@ func newSource(
 		return s, err
 	}
 	producer := func(to **traffic.Producer, name string, mode history.Mode) error {
+		txnID := ""
+		if mode == history.Transactional {
+			if txnID, err = s.raw.TransactionalID(ctx, prefix+name); err != nil {
+				return err
+			}
+		}
 		*to, err = traffic.NewProducer(rec, cluster, traffic.ProducerOptions{
-			Name: prefix + name, Mode: mode, Attempts: 10, Payload: s.payload,
+			Name: prefix + name, Mode: mode, TransactionalID: txnID, Attempts: 10, Payload: s.payload,
 		})
 		if err != nil || mode == history.Plain {
 			return err
@@ -84,8 +89,13 @@ func newSource(
 		name string
 	}{{&s.ending, "txn-ending"}, {&s.open, "txn-open"}} {
 		next := first + 2*int64(i)
-		if free, err := traffic.BurnProducerIDs(ctx, s.raw, next); err != nil || !free {
-			return s, errors.Join(err, fmt.Errorf("producer id %d of cluster %s is not free", next, cluster.Name))
+		free, err := traffic.BurnProducerIDs(ctx, s.raw, next)
+		if err != nil {
+			return s, err
+		}
+		if !free {
+			// Another broker of the cluster had the block.
+			rec.Note("producer id %d of cluster %s is not free: nobody will meet it", next, cluster.Name)
 		}
 		if err := producer(t.to, t.name, history.Transactional); err != nil {
 			return s, err

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"watershed.example/chaos"
 	"watershed.example/suite/history"
 	"watershed.example/suite/traffic"
 )
@@ -87,7 +88,7 @@ func (e *episode) watchGates() {
 	if s.watches[cluster] == nil {
 		s.watches[cluster] = watchGates(s.whole, s.world.hooks(cluster))
 	}
-	e.gates = s.watches[cluster].of(e.rec, cluster, 1, e.layout.All)
+	e.gates = s.watches[cluster].of(e.rec, cluster, e.layout.All)
 }
 
 // forgetWatch ends the watch of a cluster whose node begins a new life.
@@ -141,10 +142,21 @@ func (e *episode) at(ctx context.Context, point string) error {
 	if sc.CrashAt != "" {
 		return e.crash(ctx, point)
 	}
+	if err := e.node.strikeAt(ctx, point); err != nil {
+		return err
+	}
+	if !sc.HealAfterStop && sc.Node != nil && sc.Node.Act != chaos.Strand {
+		if err := e.node.heal(ctx); err != nil {
+			return err
+		}
+	}
 	if !sc.HealAfterStop && sc.Plan != nil {
 		e.fault.heal()
 	}
-	return e.gates.release(ctx, point)
+	if err := e.gates.release(ctx, point); err != nil {
+		return err
+	}
+	return e.node.finish(ctx, e.gates, point)
 }
 
 // crash kills the destination where it is held, and starts it again.

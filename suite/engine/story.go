@@ -139,6 +139,10 @@ func (s *story) phases(i int) []phase {
 			add(e, "traffic on the promoted cluster", trafficLimit, e.trafficAfter)
 			add(e, "reading to the end", readLimit+trafficLimit, e.readToEnd)
 			add(e, "raw logs of both clusters", captureLimit, e.end)
+			if s.scenario.Vanish != "" && e.last() {
+				add(e, "barriers gone", disturbLimit, e.vanish)
+				add(e, "recovery without them", disturbLimit, e.recoverWithout)
+			}
 		}
 		for _, n := range w.opens {
 			e := s.episodes[n]
@@ -303,6 +307,12 @@ func reached(own, want map[traffic.Partition]int32) bool {
 		}
 	}
 	return true
+}
+
+// nodes is how many nodes a cluster has.
+func (s *story) nodes(cluster string) int {
+	c, _ := s.scenario.Topology.Cluster(cluster)
+	return c.Nodes
 }
 
 func lower(cluster string) string { return strings.ToLower(cluster) }

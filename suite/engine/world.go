@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"watershed.example/fixtures"
@@ -37,6 +39,11 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 		Defects:      map[string][]string{},
 		OnNode:       w.onNode,
 		OnConnection: w.onConnection,
+	}
+	for _, c := range sc.Topology.Clusters {
+		if n := c.MinInSync(); n > 1 {
+			spec.TopicDefaults = map[string]string{"min.insync.replicas": strconv.Itoa(n)}
+		}
 	}
 	if sc.cleans() {
 		spec.CleanEvery = cleanEvery
@@ -96,8 +103,14 @@ func (w *world) mirrorSource(m topologies.Mirror) (bootstrap, clusterID string) 
 
 func (w *world) selfTest(ctx context.Context) error { return w.env.SelfTest(ctx) }
 
-// hooks returns the test hooks of a cluster's first node.
-func (w *world) hooks(cluster string) hooks { return nodeHooks{w.env.Cluster(cluster).Node(1)} }
+// hooks returns the test hooks of each of a cluster's nodes.
+func (w *world) hooks(cluster string) []hooks {
+	var all []hooks
+	for _, n := range w.env.Cluster(cluster).Nodes() {
+		all = append(all, nodeHooks{n})
+	}
+	return all
+}
 
 // killAll kills every node of a cluster, as kill -9 does.
 func (w *world) killAll(ctx context.Context, cluster string) error {
@@ -108,7 +121,7 @@ func (w *world) killAll(ctx context.Context, cluster string) error {
 	return errors.Join(errs...)
 }
 
-// restartAll stops and starts every node of a cluster.
+// restartAll stops and starts every node of a cluster, one after the other.
 func (w *world) restartAll(ctx context.Context, cluster string) error {
 	var errs []error
 	for _, n := range w.env.Cluster(cluster).Nodes() {
@@ -117,12 +130,16 @@ func (w *world) restartAll(ctx context.Context, cluster string) error {
 	return errors.Join(errs...)
 }
 
-// startAll starts every node of a cluster.
+// startAll starts every node of a cluster at once: none serves before it has met
+// a majority of them.
 func (w *world) startAll(ctx context.Context, cluster string) error {
-	var errs []error
-	for _, n := range w.env.Cluster(cluster).Nodes() {
-		errs = append(errs, n.Start(ctx))
+	nodes := w.env.Cluster(cluster).Nodes()
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { errs[i] = n.Start(ctx) })
 	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 
@@ -180,6 +197,10 @@ func runPath(folder string) string { return filepath.Join(folder, check.RunFile)
 
 // nodeHooks are the test hooks of one node.
 type nodeHooks struct{ node *fixtures.Node }
+
+func (n nodeHooks) Node() int32 { return int32(n.node.Number()) }
+
+func (n nodeHooks) Lives() bool { return n.node.Running() }
 
 func (n nodeHooks) Hold(ctx context.Context, point, partition string) error {
 	h, err := n.node.Hooks()

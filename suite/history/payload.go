@@ -354,8 +354,12 @@ type Gate struct {
 type Fault struct {
 	ID   string `json:"id"`   // one for each fault of a run
 	Name string `json:"name"` // such as "partition-both", "hold-and-release"
-	// Link is the named link or node that it strikes, such as "mirror:A->B".
-	Link  string `json:"link"`
+	// Link is the named link or node that it strikes, such as "mirror:A->B" or
+	// "node:B/2".
+	Link string `json:"link"`
+	// Role is what the node was to its cluster when it was struck, such as "leader
+	// of orders-0 on B".
+	Role  string `json:"role,omitempty"`
 	Phase string `json:"phase"` // when it was to strike, such as "before:truncated"
 	// HeldBefore is the number of bytes that were already held when the
 	// fetchers were removed: a response in flight (LINK-1).

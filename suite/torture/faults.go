@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // fault is something bad that a run does to its cluster: do begins it, and
@@ -140,6 +142,16 @@ func faults() []fault {
 			id, s := n.one(), n.cut()
 			n.history.notef("clients can't reach node %d: %v", id, s)
 			return n.set(s, n.clients[id]), nil
+		}},
+		{name: "preferred leaders", do: func(n *nemesis) (func() error, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			req := kmsg.NewPtrElectLeadersRequest()
+			req.SetVersion(2)
+			req.TimeoutMillis = 1000
+			// Whether anything moves is all one.
+			_ = n.client.ask(ctx, n.one(), req, kmsg.NewPtrElectLeadersResponse())
+			return func() error { return nil }, nil
 		}},
 		{name: "answers lost", do: func(n *nemesis) (func() error, error) {
 			n.history.notef("all connections of clients break")

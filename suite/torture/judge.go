@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -257,14 +258,17 @@ func (j *judged) transactions(h *history, logs map[partition][]entry) {
 
 // producers: an id is one producer's, over all brokers and restarts (SC-8).
 func (j *judged) producers(h *history, logs map[partition][]entry) {
-	type owner struct{ name, txn string }
+	type owner struct{ name, txn string } // of a transactional id no matter whose
 	of := map[int64]owner{}
 	epochs := map[int64]int16{}
 	for _, o := range h.Operations {
 		if o.Kind != "init" || o.Outcome != acknowledged {
 			continue
 		}
-		me := owner{o.Name, o.Transaction}
+		me := owner{o.Name, ""}
+		if o.Transaction != "" {
+			me = owner{"", o.Transaction}
+		}
 		before, known := of[o.Producer]
 		switch {
 		case known && (before != me || o.Transaction == ""):
@@ -274,6 +278,13 @@ func (j *judged) producers(h *history, logs map[partition][]entry) {
 		}
 		of[o.Producer], epochs[o.Producer] = me, o.Epoch
 	}
+	group := map[string]string{} // transactional ids, by writer
+	for _, o := range h.Operations {
+		if o.Kind == "append" && o.Transaction != "" {
+			writer, _, _ := strings.Cut(o.Records[0], "-")
+			group[writer], _, _ = strings.Cut(o.Transaction, "/")
+		}
+	}
 	writers := map[int64]string{}
 	for p, log := range logs {
 		for _, e := range log {
@@ -281,6 +292,7 @@ func (j *judged) producers(h *history, logs map[partition][]entry) {
 				continue
 			}
 			name, _, _ := strings.Cut(e.Text, "-")
+			name = cmp.Or(group[name], name)
 			if other, ok := writers[e.producer]; ok && other != name {
 				j.say("PRODUCER-ID", "id %d wrote %q in %s, and records of %s", e.producer, e.Text, p, other)
 			}

@@ -63,6 +63,7 @@ func (c *cell) holds(offset int64, entries []string) bool {
 // that is not known was left out or resolved before.
 type input struct {
 	read    bool
+	whole   bool // the read saw all that there was
 	offset  int64
 	entries []string
 	name    string
@@ -78,6 +79,9 @@ func appendOnlyLog() porcupine.Model {
 		Init: func() any { return (*cell)(nil) },
 		Step: func(state, in, _ any) (bool, any) {
 			log, o := state.(*cell), in.(*input)
+			if o.read && o.whole && log.len() != int64(len(o.entries)) {
+				return false, log
+			}
 			if o.read {
 				return log.holds(o.offset, o.entries), log
 			}
@@ -168,7 +172,7 @@ func linearizable(h *history, p partition, final []entry, within time.Duration) 
 			Call: latest[e.producer], Return: never,
 		})
 	}
-	ops = append(ops, porcupine.Operation{ClientId: 0, Input: &input{read: true, entries: texts, name: "the end"}, Call: end, Return: end})
+	ops = append(ops, porcupine.Operation{ClientId: 0, Input: &input{read: true, whole: true, entries: texts, name: "the end"}, Call: end, Return: end})
 	return porcupine.CheckOperationsVerbose(appendOnlyLog(), ops, within)
 }
 

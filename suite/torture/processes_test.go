@@ -41,7 +41,7 @@ func TestLinearizableInProcesses(t *testing.T) {
 func TestKillCycles(t *testing.T) {
 	m := machineOf(t)
 	p := &plan{
-		seed: *firstSeed, machine: m, trouble: killCycles(*cycles, 60*time.Second), load: time.Hour, think: 60 * time.Millisecond,
+		seed: *firstSeed, machine: m, trouble: killCycles(*cycles, 2*time.Minute), load: time.Hour, think: 60 * time.Millisecond,
 		timeout: 4 * time.Second, extra: []string{"--session-timeout", "600ms"},
 		others: []func(context.Context, *cluster, *history, []partition) error{franz(101)},
 	}

@@ -51,19 +51,21 @@ type report struct {
 	strange int
 }
 
-// sizes of the topics: one is rolled again and again.
+// topics are what is written to: one is rolled again and again, one is
+// acknowledged by whoever is left.
 var topics = []struct {
 	name       string
 	partitions int32
 	configs    map[string]string
 }{
 	{"even", 2, map[string]string{"min.insync.replicas": "2"}},
+	{"lone", 1, map[string]string{"min.insync.replicas": "1"}},
 	{"small", 1, map[string]string{"min.insync.replicas": "2", "segment.bytes": "4096"}},
 }
 
 const (
-	startWithin  = 60 * time.Second
-	settleWithin = 90 * time.Second
+	startWithin  = 2 * time.Minute
+	settleWithin = 2 * time.Minute
 	judgeWithin  = 60 * time.Second
 )
 
@@ -135,8 +137,14 @@ func (p *plan) run(ctx context.Context) (r *report, err error) {
 	for range 1 + choose.IntN(3) {
 		start(hire("idempotent"), func(w *worker) { w.idempotent(load) })
 	}
+	id := ""
 	for range 1 + choose.IntN(3) {
-		start(hire("transactional"), func(w *worker) { w.transact(load, settling, version) })
+		w := hire("transactional")
+		if id == "" || choose.IntN(3) > 0 { // else it is a zombie of the last one
+			id = fmt.Sprintf("tx%d", w.number)
+		}
+		own := id
+		start(w, func(w *worker) { w.transact(load, settling, own, version) })
 	}
 	for range 2 {
 		start(hire("reader"), func(w *worker) { w.read(load) })

@@ -15,7 +15,8 @@ import (
 func (w *worker) become(ctx context.Context, txn string) (producer, bool) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.SetVersion(4)
-	req.ProducerID, req.ProducerEpoch, req.TransactionTimeoutMillis = -1, -1, 60_000
+	// Some transactions are so slow that their coordinator ends them.
+	req.ProducerID, req.ProducerEpoch, req.TransactionTimeoutMillis = -1, -1, 1000+w.rng.Int32N(20_000)
 	if txn != "" {
 		req.TransactionalID = &txn
 	}
@@ -56,11 +57,11 @@ func (w *worker) coordinator(ctx context.Context, txn string) (int32, error) {
 	return resp.Coordinators[0].NodeID, kerr.ErrorForCode(resp.Coordinators[0].ErrorCode)
 }
 
-// transact runs transactions over several partitions. version is that of the
-// cluster's transaction.version. The last one is ended, whatever ends ctx, as
-// long as settling lasts.
-func (w *worker) transact(ctx, settling context.Context, version int16) {
-	id := fmt.Sprintf("tx-%d", w.number)
+// transact runs transactions over several partitions; others may do so with
+// the same transactional id, and fence this one. version is that of the
+// cluster's transaction.version. The last transaction is ended, whatever ends
+// ctx, as long as settling lasts.
+func (w *worker) transact(ctx, settling context.Context, id string, version int16) {
 	var me producer
 	known := false
 	next := map[partition]int32{}
@@ -72,7 +73,7 @@ func (w *worker) transact(ctx, settling context.Context, version int16) {
 			clear(next)
 		}
 		w.made++
-		name := fmt.Sprintf("%s/%d", id, w.made)
+		name := fmt.Sprintf("%s/%d-%d", id, w.number, w.made)
 		known = w.fill(ctx, id, name, me, next, version)
 		if known {
 			var bumped producer

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Raw struct {
 	mu      sync.Mutex
 	cl      *kgo.Client
 	leaders map[Partition]int32
+	brokers []int32 // that live, by their ids
 	index   int64
 }
 
@@ -61,7 +63,7 @@ func newRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string, ve
 	return r, nil
 }
 
-// Renew gives up every connection. After a restart of a broker those that were
+// Renew gives up every connection, and forgets who leads what. After a restart of a broker those that were
 // not used since would fail once each, and a raw client never asks again.
 func (r *Raw) Renew() error {
 	cl, err := kgo.NewClient(r.opts...)
@@ -71,6 +73,7 @@ func (r *Raw) Renew() error {
 	r.mu.Lock()
 	old := r.cl
 	r.cl = cl
+	clear(r.leaders)
 	r.mu.Unlock()
 	if old != nil {
 		old.Close()
@@ -97,6 +100,11 @@ func (r *Raw) metadata(ctx context.Context) (*kmsg.MetadataResponse, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.brokers = nil
+	for _, b := range resp.Brokers {
+		r.brokers = append(r.brokers, b.NodeID)
+	}
+	slices.Sort(r.brokers)
 	for _, t := range resp.Topics {
 		if t.Topic == nil {
 			continue
@@ -242,12 +250,21 @@ func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout
 		req.TransactionalID = &transactionalID
 	}
 	for {
-		resp, err := req.RequestWith(ctx, r.client())
+		resp, err := req.RequestWith(ctx, r.issuing(transactionalID))
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
 		if busy(ctx, err) {
 			continue // the coordinator loads or ends a transaction; asking again is harmless
+		}
+		if transactionalID == "" && err != nil && r.several() {
+			// It may have gone; another hands out ids then.
+			if _, merr := r.metadata(ctx); merr == nil {
+				resp, err = req.RequestWith(ctx, r.issuing(""))
+				if err == nil {
+					err = kerr.ErrorForCode(resp.ErrorCode)
+				}
+			}
 		}
 		if err != nil {
 			return -1, -1, err

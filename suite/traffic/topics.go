@@ -22,7 +22,8 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 			parts = append(parts, Partition{name, p})
 		}
 	}
-	resp, err := req.RequestWith(ctx, r.client())
+	// A cluster of several may be electing a controller: any broker finds it.
+	resp, err := req.RequestWith(ctx, r.issuing(""))
 	if err != nil {
 		return fmt.Errorf("create topics on cluster %s: %w", r.cluster.Name, err)
 	}

@@ -334,8 +334,11 @@ func (n *Node) Close() error {
 	n.work.Wait()
 	close(n.closing)
 	<-n.followed
-	err := n.raft.Shutdown().Error()
-	return errors.Join(err, n.closeTransport(), n.closeStores())
+	stopped := n.raft.Shutdown()
+	// Connections first: members that stop at the same time would wait for each
+	// other's answers, which nobody gives any more.
+	err := n.closeTransport()
+	return errors.Join(stopped.Error(), err, n.closeStores())
 }
 
 func (n *Node) closeTransport() error {

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"watershed.example/chaos"
+	"watershed.example/suite/check"
+	"watershed.example/suite/history"
+	"watershed.example/suite/traffic"
+)
+
+// nodeFault is what strikes a node in a scenario, and records what it did.
+type nodeFault struct {
+	rec     *traffic.Recorder
+	strike  *chaos.NodeStrike
+	planned check.PlannedFault
+	ended   bool
+}
+
+// newNodeFault prepares the fault that strikes a node in the recorder's episode,
+// if the scenario has one; else it returns nil.
+func newNodeFault(w *world, rec *traffic.Recorder, sc Scenario) (*nodeFault, error) {
+	if sc.Node == nil || int32(sc.strikes()) != rec.Episode() {
+		return nil, nil
+	}
+	s, err := chaos.NewNode(*sc.Node, w.env.Cluster(sc.Node.Target.Cluster))
+	if err != nil {
+		return nil, err
+	}
+	return &nodeFault{rec: rec, strike: s, planned: check.PlannedFault{
+		ID: fmt.Sprintf("node-fault-%d", rec.Episode()), Episode: rec.Episode(), Name: string(sc.Node.Act),
+		Link: "node:" + sc.Node.Target.String(), Phase: sc.Node.Point,
+	}}, nil
+}
+
+// plannedFaults lists what is to strike in the episode.
+func (e *episode) plannedFaults() []check.PlannedFault {
+	all := e.fault.planned()
+	if e.node != nil {
+		all = append(all, e.node.planned)
+	}
+	return all
+}
+
+func (f *nodeFault) event(kind history.Kind, p chaos.NodeProof) {
+	link, role := f.planned.Link, ""
+	if p.Node > 0 {
+		link = fmt.Sprintf("node:%s/%d", p.Plan.Target.Cluster, p.Node)
+		role = p.Plan.Target.String()
+	}
+	f.rec.Add(history.Event{Kind: kind, Fault: &history.Fault{
+		ID: f.planned.ID, Name: f.planned.Name, Link: link, Role: role, Phase: f.planned.Phase,
+		BytesDropped: p.Dropped, ProcessEvents: p.Ends,
+	}})
+}
+
+// strikeAt strikes, if this is the fault's point.
+func (f *nodeFault) strikeAt(ctx context.Context, point string) error {
+	if f == nil || f.strike.Plan().Point != point {
+		return nil
+	}
+	f.event(history.KindFaultStart, f.strike.Proof())
+	if err := f.strike.Hit(ctx); err != nil {
+		if f.strike.Node() == nil {
+			return err // nobody had the role
+		}
+		// Whether it bit is told by what it counted, and judged.
+		f.rec.Note("%v", err)
+	}
+	f.event(history.KindFaultProof, f.strike.Proof())
+	return nil
+}
+
+// aloneFor bounds how long a node that is stranded may go on before it is
+// killed: it waits for others, and does so for good.
+const aloneFor = 1500 * time.Millisecond
+
+// finish kills the node that was stranded at point, once it has done what it does
+// alone: the stop's last step, if it does not wait for the others.
+func (f *nodeFault) finish(ctx context.Context, g *gates, point string) error {
+	if f == nil || f.strike.Plan().Act != chaos.Strand || f.strike.Plan().Point != point {
+		return nil
+	}
+	alone, cancel := context.WithTimeout(ctx, aloneFor)
+	defer cancel()
+	if err := g.awaitOne(alone, lastPoint, f.strike.Plan().Target.Of); err == nil {
+		f.rec.Note("%s is STOPPED on node %d alone", f.strike.Plan().Target.Of, f.strike.Node().Number())
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err := f.strike.Finish(ctx)
+	f.event(history.KindFaultProof, f.strike.Proof())
+	return err
+}
+
+// heal ends the fault, if it still lasts.
+func (f *nodeFault) heal(ctx context.Context) error {
+	if f == nil || f.ended || f.strike.Node() == nil {
+		return nil
+	}
+	f.ended = true
+	p, err := f.strike.Heal(ctx)
+	f.event(history.KindFaultStop, p)
+	f.rec.Note("%s", p)
+	return err
+}
+
+// healNode ends the fault that struck a node, and waits until all serve again.
+func (e *episode) healNode(ctx context.Context) error {
+	if e.node == nil || e.node.ended || e.node.strike.Node() == nil {
+		return nil
+	}
+	if err := e.node.heal(ctx); err != nil {
+		return err
+	}
+	w := e.story.watches[e.node.strike.Plan().Target.Cluster]
+	if w != nil && e.node.strike.Proof().Ends > 0 && e.node.strike.Plan().Act != chaos.Pause {
+		w.rewatch(int32(e.node.strike.Node().Number()))
+	}
+	if err := e.story.world.awaitWhole(ctx, e.node.strike.Plan().Target.Cluster, e.layout.All); err != nil {
+		return err
+	}
+	return awaitServing(ctx, e.promoted.raw, e.layout.All)
+}
+
+// awaitWhole waits until every node of a cluster is there, and every replica of
+// the partitions is in sync.
+func (w *world) awaitWhole(ctx context.Context, cluster string, parts []traffic.Partition) error {
+	c := w.env.Cluster(cluster)
+	if err := c.AwaitNodes(ctx); err != nil {
+		return err
+	}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for _, part := range parts {
+		for {
+			p, err := c.Partition(ctx, part.Topic, part.Index)
+			if err != nil {
+				return err
+			}
+			if len(p.InSync) == len(p.Replicas) {
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return fmt.Errorf("%s on cluster %s: %d of %d replicas are in sync: %w", part, cluster, len(p.InSync), len(p.Replicas), context.Cause(ctx))
+			}
+		}
+	}
+	return nil
+}

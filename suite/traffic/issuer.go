@@ -1,0 +1,88 @@
+package traffic
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Each broker hands out producer ids from blocks of its own. So that those of two
+// clusters can be made to collide, one broker of each, the issuer, gives raw
+// clients all of theirs, and coordinates the transactional ids that matter.
+
+// several says whether the cluster has more brokers than one.
+func (r *Raw) several() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.brokers) > 1
+}
+
+// issuer is the broker that hands out ids, -1 for whichever is asked.
+func (r *Raw) issuer() int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.brokers) < 2 {
+		return -1
+	}
+	return r.brokers[0]
+}
+
+// issuing is whom to ask for a producer id: the issuer, or for a transactional
+// id its coordinator, which the client finds.
+func (r *Raw) issuing(transactionalID string) kmsg.Requestor {
+	if id := r.issuer(); transactionalID == "" && id >= 0 {
+		return r.client().Broker(int(id))
+	}
+	return r.client()
+}
+
+// ClaimProducerIDs gives the issuer of a cluster of several brokers the next
+// block of ids: the first one, where nobody has asked before. A lone broker's
+// first id is left to whoever asks next.
+func (r *Raw) ClaimProducerIDs(ctx context.Context) error {
+	if r.issuer() < 0 {
+		return nil
+	}
+	_, _, err := r.InitProducerID(ctx, "")
+	return err
+}
+
+// coordinatorTries bounds the search for an id of the issuer's: it may coordinate
+// none, as a broker does that was only just started.
+const coordinatorTries = 60
+
+// TransactionalID returns a transactional id that begins with name and, where
+// there is one, gets its producer id from the broker from which raw clients have
+// theirs.
+func (r *Raw) TransactionalID(ctx context.Context, name string) (string, error) {
+	issuer := r.issuer()
+	if issuer < 0 {
+		return name, nil
+	}
+	for n := 0; n < coordinatorTries; n++ {
+		id := name
+		if n > 0 {
+			id = fmt.Sprintf("%s-%d", name, n)
+		}
+		req := kmsg.NewPtrFindCoordinatorRequest()
+		req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = 1, id, []string{id}
+		resp, err := req.RequestWith(ctx, r.client())
+		if err == nil && len(resp.Coordinators) != 1 {
+			err = fmt.Errorf("%d answers", len(resp.Coordinators))
+		}
+		if err == nil {
+			err = kerr.ErrorForCode(resp.Coordinators[0].ErrorCode)
+		}
+		switch {
+		case busy(ctx, err):
+			n--
+		case err != nil:
+			return "", fmt.Errorf("raw client %s: find the coordinator of %q: %w", r.name, id, err)
+		case resp.Coordinators[0].NodeID == issuer:
+			return id, nil
+		}
+	}
+	return name, nil
+}
