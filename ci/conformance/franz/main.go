@@ -315,7 +315,7 @@ func group(ctx context.Context, k *script.Kit) error {
 		return err
 	}
 	k.Fact("shared", []int{a.count(), b.count()})
-	if err := script.Await(ctx, "all records", func() (bool, error) { return len(a.values())+len(b.values()) >= 40, nil }); err != nil {
+	if err := script.Await(ctx, "all records", func() (bool, error) { return len(distinct(a, b)) == 40, nil }); err != nil {
 		return err
 	}
 	a.close()
@@ -323,7 +323,7 @@ func group(ctx context.Context, k *script.Kit) error {
 		return err
 	}
 	b.close()
-	read = slices.Sorted(slices.Values(append(a.values(), b.values()...)))
+	read = distinct(a, b)
 	k.Fact("read", read)
 	if err := committed(ctx, k, "committed"); err != nil {
 		return err
@@ -336,11 +336,11 @@ func group(ctx context.Context, k *script.Kit) error {
 		return err
 	}
 	defer c.close()
-	if err := script.Await(ctx, "the rest", func() (bool, error) { return len(c.values()) >= 8, nil }); err != nil {
+	if err := script.Await(ctx, "the rest", func() (bool, error) { return len(distinct(c)) == 8, nil }); err != nil {
 		return err
 	}
 	c.close()
-	k.Fact("resumed", slices.Sorted(slices.Values(c.values())))
+	k.Fact("resumed", distinct(c))
 	return committed(ctx, k, "committed-at-the-end")
 }
 

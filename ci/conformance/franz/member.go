@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -89,4 +90,15 @@ func (m *member) close() {
 	m.cancel()
 	<-m.done
 	m.cl.CloseAllowingRebalance()
+}
+
+// distinct are the records that members have read: whoever gets a partition in a
+// rebalance may read anew what was not committed yet.
+func distinct(members ...*member) []string {
+	var all []string
+	for _, m := range members {
+		all = append(all, m.values()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -1,11 +1,12 @@
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -19,7 +20,8 @@ final class Groups {
         String topic = kit.topic("", 4);
         String group = kit.name("g");
         produce(kit, topic, "v", 40);
-        List<String> read = Collections.synchronizedList(new ArrayList<>());
+        // Whoever gets a partition in a rebalance may read anew what was not committed yet.
+        Set<String> read = Collections.synchronizedSet(new TreeSet<>());
         Member a = new Member(kit, topic, group, read);
         Kit.await("the first member to have all", () -> a.has(4));
         Member b = new Member(kit, topic, group, read);
@@ -29,16 +31,14 @@ final class Groups {
         a.leave();
         Kit.await("the other to have all", () -> b.has(4));
         b.leave();
-        Collections.sort(read);
         kit.fact("read", read);
         kit.fact("committed", committed(kit, topic, group));
 
         produce(kit, topic, "w", 8);
-        List<String> rest = Collections.synchronizedList(new ArrayList<>());
+        Set<String> rest = Collections.synchronizedSet(new TreeSet<>());
         Member c = new Member(kit, topic, group, rest);
         Kit.await("the rest", () -> rest.size() >= 8);
         c.leave();
-        Collections.sort(rest);
         kit.fact("resumed", rest);
         kit.fact("committed-at-the-end", committed(kit, topic, group));
     }
@@ -73,7 +73,7 @@ final class Groups {
         private volatile Collection<TopicPartition> assigned = List.of();
         private volatile Throwable failure;
 
-        Member(Kit kit, String topic, String group, List<String> read) {
+        Member(Kit kit, String topic, String group, Set<String> read) {
             thread = new Thread(() -> {
                 try (KafkaConsumer<String, String> consumer = kit.consumer("group.id", group)) {
                     consumer.subscribe(List.of(topic));

@@ -371,7 +371,7 @@ func group(ctx context.Context, k *script.Kit) error {
 	}); err != nil {
 		return err
 	}
-	if err := script.Await(ctx, "all records", func() (bool, error) { return len(a.values())+len(b.values()) >= 40, nil }); err != nil {
+	if err := script.Await(ctx, "all records", func() (bool, error) { return len(distinct(a, b)) == 40, nil }); err != nil {
 		return err
 	}
 	a.close()
@@ -379,7 +379,7 @@ func group(ctx context.Context, k *script.Kit) error {
 		return err
 	}
 	b.close()
-	k.Fact("read", slices.Sorted(slices.Values(append(a.values(), b.values()...))))
+	k.Fact("read", distinct(a, b))
 	if err := committed(k, name, "committed", 4); err != nil {
 		return err
 	}
@@ -391,11 +391,11 @@ func group(ctx context.Context, k *script.Kit) error {
 		return err
 	}
 	defer c.close()
-	if err := script.Await(ctx, "the rest", func() (bool, error) { return len(c.values()) >= 8, nil }); err != nil {
+	if err := script.Await(ctx, "the rest", func() (bool, error) { return len(distinct(c)) == 8, nil }); err != nil {
 		return err
 	}
 	c.close()
-	k.Fact("resumed", slices.Sorted(slices.Values(c.values())))
+	k.Fact("resumed", distinct(c))
 	return committed(k, name, "committed-at-the-end", 4)
 }
 
