@@ -41,7 +41,9 @@ func dumps(ctx context.Context, t tools, work string, apache *kafka.Cluster, our
 			}
 			files = append(files, found...)
 		}
-		files = slices.DeleteFunc(files, func(f string) bool { return strings.Contains(f, "__cluster_metadata") || strings.Contains(f, "-delete/") })
+		files = slices.DeleteFunc(files, func(f string) bool {
+			return strings.Contains(f, "__cluster_metadata") || strings.Contains(f, "-delete/")
+		})
 		slices.Sort(files)
 		list := strings.Join(files, ",")
 		theirs, err := exec.CommandContext(ctx, "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
