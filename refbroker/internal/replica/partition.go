@@ -205,6 +205,9 @@ func (p *Partition) waitFor(ctx context.Context, cond func() (bool, error)) erro
 	}
 }
 
+// EpochAt is the leader epoch of the record at offset, -1 when not known.
+func (p *Partition) EpochAt(offset int64) int32 { return p.log.EpochAt(offset) }
+
 // Producers lists the active producers in the order of their ids.
 func (p *Partition) Producers() []psm.Producer { return p.log.Producers() }
 
