@@ -244,6 +244,11 @@ func (n *Node) Apply(ctx context.Context, c Command) (any, error) {
 	case errors.As(err, &refused):
 		return nil, refused.error
 	case err != nil:
+		var coded *kerr.Error
+		if !errors.As(err, &coded) && ctx.Err() == nil {
+			// Nobody knows whether it takes effect: clients try this again.
+			err = fmt.Errorf("%w: %w", kerr.RequestTimedOut, err)
+		}
 		return nil, fmt.Errorf("metadata command %s: %w", name, err)
 	}
 	return result, nil
