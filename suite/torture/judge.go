@@ -60,7 +60,7 @@ func settle(ctx context.Context, cl *client, parts []partition) (map[partition]i
 			select {
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():
-				return nil, fmt.Errorf("%s: wait for the last stable offset (%d) at the high watermark (%d): %w, last %w", p, stable, high, context.Cause(ctx), errors.Join(err))
+				return nil, fmt.Errorf("%s: wait for the last stable offset (%d) at the high watermark (%d): %w; the last answer: %s", p, stable, high, context.Cause(ctx), fmt.Sprint(err))
 			}
 		}
 	}

@@ -216,7 +216,7 @@ func (a *alone) check(ctx context.Context, w *worker, k *kept) (int, error) {
 	for at < end {
 		got, err := w.fetch(ctx, p, at, false, 64<<10)
 		if ctx.Err() != nil {
-			return 0, fmt.Errorf("read at offset %d of %d: %w (%w)", at, end, context.Cause(ctx), err)
+			return 0, fmt.Errorf("read at offset %d of %d: %w (%s)", at, end, context.Cause(ctx), fmt.Sprint(err))
 		}
 		if err == nil && errors.Is(kerr.ErrorForCode(got.code), kerr.OffsetOutOfRange) {
 			if got.start <= at {
