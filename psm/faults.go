@@ -82,3 +82,16 @@ func (s *State) staleDuplicate(b *Batch, lastSeq int32) Duplicate {
 	}
 	return Duplicate{Found: true, BaseOffset: p.at[i].last - int64(p.delta[i]), LastOffset: p.at[i].last, Timestamp: p.at[i].ts}
 }
+
+// forgetDeleted is [Faults.ForgetDeleted].
+func (s *State) forgetDeleted(logStart int64) {
+	s.table.each(func(i uint32, p *slot) {
+		newest := int64(-1)
+		for k := range int(p.n) {
+			newest = max(newest, p.at[k].last)
+		}
+		if p.txnFirst < 0 && newest < logStart {
+			s.table.remove(i)
+		}
+	})
+}

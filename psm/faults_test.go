@@ -127,3 +127,43 @@ func add(t *testing.T, s *psm.State, b *psm.Batch) psm.Duplicate {
 	s.Commit()
 	return dup
 }
+
+func TestFaultsWithoutABarrier(t *testing.T) {
+	t.Run("one batch", func(t *testing.T) {
+		for _, wrong := range []bool{false, true} {
+			s := psm.New(psm.Config{Faults: psm.Faults{OneBatch: wrong}})
+			apply(t, s, psm.Client, data(0, 1, 0, 0, 1))
+			apply(t, s, psm.Client, data(1, 1, 0, 1, 1))
+			requireDup(t, s, data(2, 1, 0, 1, 1), 1, 1)
+			if wrong {
+				requireCode(t, s, psm.Append{Origin: psm.Client}, psm.CodeOutOfOrderSequenceNumber, data(2, 1, 0, 0, 1))
+			} else {
+				requireDup(t, s, data(2, 1, 0, 0, 1), 0, 0)
+			}
+		}
+	})
+	t.Run("old coordinators", func(t *testing.T) {
+		for _, wrong := range []bool{false, true} {
+			s := psm.New(psm.Config{Faults: psm.Faults{OldCoordinators: wrong}})
+			apply(t, s, psm.Coordinator, marker(0, 1, 0, 5, false))
+			if wrong {
+				apply(t, s, psm.Coordinator, marker(1, 1, 0, 4, false))
+			} else {
+				requireCode(t, s, psm.Append{Origin: psm.Coordinator}, psm.CodeTransactionCoordinatorFenced, marker(1, 1, 0, 4, false))
+			}
+		}
+	})
+	t.Run("forget deleted", func(t *testing.T) {
+		for _, wrong := range []bool{false, true} {
+			s := psm.New(psm.Config{Faults: psm.Faults{ForgetDeleted: wrong}})
+			apply(t, s, psm.Client, data(0, 1, 0, 0, 1))
+			apply(t, s, psm.Client, data(1, 2, 0, 0, 1))
+			s.OnLogStart(1)
+			if wrong {
+				require.Equal(t, []int64{2}, ids(s))
+			} else {
+				require.Equal(t, []int64{1, 2}, ids(s))
+			}
+		}
+	})
+}

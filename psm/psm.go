@@ -99,6 +99,12 @@ type Faults struct {
 	DropOpen bool
 	// StaleDuplicates has a barrier leave the batches by which retries are known.
 	StaleDuplicates bool
+	// OneBatch knows a producer's newest batch only, where five are promised.
+	OneBatch bool
+	// OldCoordinators takes markers of older coordinator epochs.
+	OldCoordinators bool
+	// ForgetDeleted forgets producers whose records lie below the log's start.
+	ForgetDeleted bool
 }
 
 func (c Config) withDefaults() Config {

@@ -149,7 +149,12 @@ func (s *State) OnHighWatermark(highWatermark int64) { s.unreplicated.passed(hig
 
 // OnLogStart forgets completed transactions that lie below the log's start.
 // Producers stay known when their records are deleted.
-func (s *State) OnLogStart(logStart int64) { s.unreplicated.passed(logStart) }
+func (s *State) OnLogStart(logStart int64) {
+	s.unreplicated.passed(logStart)
+	if s.cfg.Faults.ForgetDeleted {
+		s.forgetDeleted(logStart)
+	}
+}
 
 // Expire forgets producers without an open transaction that have written
 // nothing, marker included, for the time of [Config.ExpirationMs], and

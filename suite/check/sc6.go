@@ -22,6 +22,10 @@ func (t *trial) sc6(r *ruling) {
 			if !open {
 				continue
 			}
+			if next.Result == nil && e.Txn.Version == 2 {
+				a.endedByLate(r, next, e)
+				continue
+			}
 			if e.Txn.Version != 2 {
 				old++
 				oldTouched += b2i(a.endedOtherwise(next))
@@ -48,7 +52,7 @@ func (t *trial) sc6(r *ruling) {
 // nextOf finds the transaction after the one of a late EndTxn, as its writer was
 // told of it, and says whether it was open at that moment.
 func (a *alone) nextOf(late *history.Event) (*history.Txn, bool) {
-	var began bool
+	var began *history.Txn
 	for i := range a.ev.Events {
 		e := &a.ev.Events[i]
 		n := e.Txn
@@ -57,16 +61,35 @@ func (a *alone) nextOf(late *history.Event) (*history.Txn, bool) {
 		}
 		switch {
 		case e.Kind == history.KindTxnBegin && e.Seq < late.Seq:
-			began = true
+			began = n
 		case e.Kind == history.KindTxnEndBegin && e.Seq < late.Seq:
 			return nil, false
 		case e.Kind == history.KindTxnEnd && n.Result.Outcome == history.OK:
-			return n, began
-		case e.Kind == history.KindTxnBegin && n.Version != 2:
-			return n, true
+			return n, began != nil
 		}
 	}
-	return nil, false
+	// Its writer got no further: the late EndTxn may be why.
+	return began, began != nil
+}
+
+// endedByLate finds a transaction whose writer could not end it, and which ended
+// as a late EndTxn asked that was acknowledged.
+func (a *alone) endedByLate(r *ruling, begun *history.Txn, late *history.Event) {
+	if late.Txn.Result.Outcome != history.OK || late.Txn.Intent == begun.Intent {
+		return
+	}
+	for _, p := range a.parts {
+		if p.lead == nil {
+			continue
+		}
+		for _, t := range p.lead.txns {
+			if t.writer == begun.Cluster+"/"+begun.Writer && t.number == begun.Number && t.end >= 0 && t.committed == (late.Txn.Intent == history.IntentCommit) {
+				r.findings = append(r.findings, a.at(p.lead, ForeignMarker, p.lead.at(t.end),
+					fmt.Sprintf("transaction %d of %s to be left alone by the late EndTxn (%s) of transaction %d (event %d)", t.number, t.writer, late.Txn.Intent, late.Txn.Number, late.Seq),
+					p.lead.entries[p.lead.at(t.end)].describe()))
+			}
+		}
+	}
 }
 
 // endedOtherwise says whether a transaction ended otherwise than its writer

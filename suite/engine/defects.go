@@ -68,6 +68,11 @@ const (
 	stranded     = "active-passive-on-3/strand-leader/before-barrier-appended"
 	cutFollower  = "active-passive-on-3/cut-off-follower/before-settled"
 	leaderLost   = "active-passive-on-3/kill-leader/first-write"
+
+	aloneOnce      = "single/no-fault/none"
+	aloneRestarted = "single/restart/clean"
+	recordsDeleted = "single/cleaning/delete-records"
+	rolledOver     = "single/epochs/init-producer-id"
 )
 
 var defectCases = []defectCase{
@@ -134,6 +139,15 @@ var defectCases = []defectCase{
 	// The mirror hangs where the logs differ: what it does not show is not judged.
 	{name: "downstream-not-realigned", scenario: chained, primary: "CH-3 LOG-1", secondary: "RO-2 BAR-3 CH-1 CH-2 CH-4 PSM-4 TXN-2 TXN-3"},
 	{name: "alignment-by-epochs-alone", scenario: failedBack, primary: "AL-1 FB-1", secondary: "LOG-1 LOG-3 RO-2 BAR-3 FB-2 FB-4 PSM-4 TXN-2 LOG-5"},
+
+	// A cluster by itself.
+	{name: "window-of-one", scenario: aloneOnce, primary: "SC-1"},
+	{name: "epoch-goes-negative", scenario: rolledOver, primary: "SC-2", secondary: "SC-5"},
+	{name: "aborted-list-missing-after-long-poll", scenario: aloneOnce, primary: "SC-3"},
+	{name: "old-coordinator-accepted", scenario: aloneOnce, primary: "SC-5", secondary: "SC-6"},
+	{name: "late-end-txn-accepted", scenario: aloneOnce, primary: "SC-6", secondary: "SC-5"},
+	{name: "producers-forgotten-with-records", scenario: recordsDeleted, primary: "SC-7", secondary: "SC-1 SC-2"},
+	{name: "ids-handed-out-twice", scenario: aloneRestarted, primary: "SC-8", secondary: "SC-1 SC-2 SC-5"},
 
 	// Operation.
 	{name: "stop-refused-without-source", scenario: operated, primary: "OPS-1", secondary: "AP-1 OPS-2 LINK-2"},

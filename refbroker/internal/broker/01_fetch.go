@@ -56,16 +56,20 @@ const maxFetchBytes = 55 << 20
 func (f *fetching) poll(ctx context.Context) round {
 	wait := time.NewTimer(millis(f.request.MaxWaitMillis))
 	defer wait.Stop()
-	over := false
+	over, waited := false, false
 	for {
 		// The metadata's channel before the metadata, and each partition's
 		// before its read: a change in between is not missed.
 		changes := []<-chan struct{}{f.env.Quorum.Changed()}
 		r := f.read(f.env.Quorum.Image(), &changes)
 		if over || r.urgent || r.bytes >= int(f.request.MinBytes) || ctx.Err() != nil {
+			if waited {
+				f.afterWait(&r)
+			}
 			return r
 		}
 		r.release()
+		waited = true
 		over = !waitAny(ctx, wait.C, changes)
 	}
 }

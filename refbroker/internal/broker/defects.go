@@ -108,3 +108,15 @@ func (p *producer) letsLateIn(err error) bool {
 	}
 	return false
 }
+
+// afterWait is the defect of an answer that had to wait.
+func (f *fetching) afterWait(r *round) {
+	if f.replica >= 0 || !f.env.Defects.Has(defect.AbortedListMissingAfterLongPoll) {
+		return
+	}
+	for i := range r.topics {
+		for k := range r.topics[i].Partitions {
+			r.topics[i].Partitions[k].AbortedTransactions = nil
+		}
+	}
+}

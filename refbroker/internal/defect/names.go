@@ -211,12 +211,50 @@ const (
 	// that partition.
 	// Violates: TXN-6.
 	LateProduceOpensTransaction Name = "late-produce-opens-transaction"
+
+	// WindowOfOne knows only the newest batch of each producer: retries of those
+	// before it are out of order.
+	// Seen: redpanda-data/redpanda issues 3038 and 3039 (too few batches are
+	// remembered).
+	// Violates: SC-1.
+	WindowOfOne Name = "window-of-one"
+	// EpochGoesNegative raises the epoch of a transactional id past the last one
+	// instead of giving it a new producer id.
+	// Seen: SC-2 names it. An epoch has 16 bits, and each InitProducerId takes one.
+	// Violates: SC-2.
+	EpochGoesNegative Name = "epoch-goes-negative"
+	// AbortedListMissingAfterLongPoll leaves the aborted transactions out of a fetch
+	// that had to wait.
+	// Seen: apache/kafka pull request 3239 (KAFKA-5376); redpanda-data/redpanda pull
+	// request 18852.
+	// Violates: SC-3, TXN-4.
+	AbortedListMissingAfterLongPoll Name = "aborted-list-missing-after-long-poll"
+	// OldCoordinatorAccepted appends transaction markers of an older coordinator
+	// epoch.
+	// Seen: SC-5 names it. A coordinator that was replaced has no other way to hear of
+	// that.
+	// Violates: SC-5.
+	OldCoordinatorAccepted Name = "old-coordinator-accepted"
+	// LateEndTxnAccepted ends the open transaction by an EndTxn of an older epoch.
+	// Seen: KIP-890 is about this: with transactions version 1 a late EndTxn can't be
+	// told from the next transaction's.
+	// Violates: SC-6.
+	LateEndTxnAccepted Name = "late-end-txn-accepted"
+	// ProducersForgottenWithRecords forgets producers when their records are deleted.
+	// Seen: apache/kafka pull request 7388 (KAFKA-7190).
+	// Violates: SC-7.
+	ProducersForgottenWithRecords Name = "producers-forgotten-with-records"
+	// IDsHandedOutTwice begins at producer id 0 again when the broker starts.
+	// Seen: SC-8 names it. A block of ids that is kept in memory only does this.
+	// Violates: SC-8.
+	IDsHandedOutTwice Name = "ids-handed-out-twice"
 )
 
 // All lists every defect in the order of their names.
 func All() []Name {
 	return []Name{
 		AbortedIndexLostOnTruncation,
+		AbortedListMissingAfterLongPoll,
 		AlignmentByEpochsAlone,
 		BarrierAfterWritable,
 		BarrierBeforeTruncation,
@@ -225,10 +263,13 @@ func All() []Name {
 		DeleteRecordsWhileMirroring,
 		DownstreamNotRealigned,
 		EpochBelowLog,
+		EpochGoesNegative,
 		EpochsGoBackwards,
 		ExpiredEntriesPutBack,
 		FollowerKeepsSuffix,
+		IDsHandedOutTwice,
 		InheritedBarrierExpires,
+		LateEndTxnAccepted,
 		LateFetchAppended,
 		LateProduceOpensTransaction,
 		LocalMarkersAppendedWhileMirroring,
@@ -236,11 +277,13 @@ func All() []Name {
 		NoBarrier,
 		NoBarrierOnEmpty,
 		NoBarrierWhenSourceDead,
+		OldCoordinatorAccepted,
 		OpenTransactionsDroppedWithData,
 		OpenTransactionsKept,
 		OtherClusterAccepted,
 		PIDRewrite,
 		PIDRewriteOnce,
+		ProducersForgottenWithRecords,
 		ReadOnlyAfterRestart,
 		RecoveryDoesNotExpire,
 		ReplicaMissesStops,
@@ -250,6 +293,7 @@ func All() []Name {
 		StopNotIdempotent,
 		StopRefusedWithoutSource,
 		TwoBarriers,
+		WindowOfOne,
 		WriteBeforeBarrier,
 		WrongSourceID,
 	}

@@ -15,6 +15,9 @@ func faultsOf(s defect.Set) psm.Faults {
 		KeepOpen:        s.Has(defect.OpenTransactionsKept, defect.BarrierBeforeTruncation, defect.BarrierAfterWritable),
 		DropOpen:        s.Has(defect.OpenTransactionsDroppedWithData),
 		StaleDuplicates: s.Has(defect.StaleDedupeAck),
+		OneBatch:        s.Has(defect.WindowOfOne),
+		OldCoordinators: s.Has(defect.OldCoordinatorAccepted),
+		ForgetDeleted:   s.Has(defect.ProducersForgottenWithRecords),
 	}
 }
 

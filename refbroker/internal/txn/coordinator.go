@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/replica"
 	"watershed.example/refbroker/internal/shards"
 )
@@ -76,6 +77,8 @@ type Config struct {
 	// Now is the wall clock, for the timestamps in the log.
 	Now func() time.Time
 	Log *slog.Logger
+	// Defects make it wrong on purpose.
+	Defects defect.Set
 	// MaxTimeout is transaction.max.timeout.ms (15 minutes).
 	MaxTimeout time.Duration
 	// SweepEvery is how often open transactions are checked for their timeout,

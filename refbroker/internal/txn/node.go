@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
@@ -18,7 +19,7 @@ import (
 // NewForNode returns the coordinator of a node.
 func NewForNode(e *env.Env) *Coordinator {
 	n := node{e, shards.TopicOf(e, TopicName)}
-	return New(Config{Cluster: n, Markers: n, Now: e.Host.Now, Log: e.Log.With("part", "transaction coordinator")})
+	return New(Config{Cluster: n, Markers: n, Defects: e.Defects, Now: e.Host.Now, Log: e.Log.With("part", "transaction coordinator")})
 }
 
 // EnsureTopic makes [TopicName] if there is none yet.
@@ -58,6 +59,9 @@ func (n node) AllocateProducerIDs(ctx context.Context) (first int64, size int, e
 	block, ok := got.(quorum.ProducerIDBlock)
 	if !ok || block.Size <= 0 {
 		return 0, 0, fmt.Errorf("producer id block: unexpected result %v", got)
+	}
+	if n.Defects.Has(defect.IDsHandedOutTwice) {
+		return 0, int(block.Size), nil
 	}
 	return block.First, int(block.Size), nil
 }

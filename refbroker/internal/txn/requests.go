@@ -51,7 +51,7 @@ func (c *Coordinator) InitProducerID(ctx context.Context, r InitRequest) (produc
 			}
 			t = newTxn(*r.TransactionalID, fresh)
 		}
-		return t.initProducer(have, r.TimeoutMillis, fresh, c.now())
+		return c.raised(t, t.initProducer(have, r.TimeoutMillis, fresh, c.now()))
 	})
 	if err != nil {
 		return noProducerID, noProducerEpoch, err
@@ -80,7 +80,7 @@ func (c *Coordinator) EndTxn(ctx context.Context, r EndRequest) (producerID int6
 		if !ok {
 			return refuse(kerr.InvalidProducerIDMapping)
 		}
-		return t.end(identity{r.ProducerID, r.Epoch}, r.Commit, r.Version, fresh, c.now())
+		return t.end(c.ending(t, identity{r.ProducerID, r.Epoch}), r.Commit, r.Version, fresh, c.now())
 	})
 	if err != nil {
 		return noProducerID, noProducerEpoch, err
