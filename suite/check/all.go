@@ -106,3 +106,22 @@ func rule(id string, guards []string, do func(*ruling)) Verdict {
 	}
 	return r.verdict()
 }
+
+// Looks says at what a requirement's check looks: "each stop" or "the whole
+// run"; "" where no check judges it.
+func Looks(id string) string {
+	for _, c := range slices.Concat(checks, probed) {
+		if c.id == id {
+			return "each stop"
+		}
+	}
+	for _, c := range spans {
+		if c.id == id {
+			return "the whole run"
+		}
+	}
+	if id == "AP-1" {
+		return "the whole run"
+	}
+	return ""
+}

@@ -13,9 +13,11 @@ import (
 // which not every episode makes.
 var probed = []check{
 	{"LOG-5", (*judge).log5},
+	{"BAR-5", (*judge).bar5},
 	{"BAR-7", (*judge).bar7},
 	{"RO-2", (*judge).ro2},
 	{"RO-3", (*judge).ro3},
+	{"PSM-2", (*judge).psm2},
 	{"PSM-3", (*judge).psm3},
 	{"PSM-4", (*judge).psm4},
 	{"PSM-5", (*judge).psm5},
@@ -38,6 +40,8 @@ var spans = []spanCheck{
 	{"SC-6", (*trial).sc6},
 	{"SC-7", (*trial).sc7},
 	{"SC-8", (*trial).sc8},
+	{"LOG-4", (*trial).log4},
+	{"BAR-8", (*trial).bar8},
 	{"LINK-4", (*trial).link4},
 	{"FB-1", (*trial).fb1},
 	{"FB-2", (*trial).fb2},

@@ -141,9 +141,21 @@ func (t *trial) decode(r *Replica) []entry {
 	return own
 }
 
-// final returns a partition's longest log on a cluster as it was at the run's
-// end, with its transactions; nil when it is not there.
+// final returns a partition's longest log on a cluster as it was when the last
+// episode had ended, with its transactions; nil when it is not there. What came
+// after that may have taken records away (BAR-8).
 func (t *trial) final(cluster, topic string, partition int32) *side {
+	if n := len(t.run.Episodes); n > 0 {
+		captured := Evidence{Replicas: t.ev.Captured[t.run.Episodes[n-1].Number]}
+		if r := longest(captured.replicasOf(cluster, topic, partition)); r != nil {
+			return t.line(r)
+		}
+	}
+	return t.atEnd(cluster, topic, partition)
+}
+
+// atEnd is [trial.final] at the run's end, whatever came after the last episode.
+func (t *trial) atEnd(cluster, topic string, partition int32) *side {
 	r := longest(t.ev.replicasOf(cluster, topic, partition))
 	if r == nil {
 		return nil

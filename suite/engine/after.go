@@ -41,11 +41,28 @@ func (e *episode) writable(ctx context.Context) error {
 		e.rec.Note("STUCK: %v", err)
 		return err
 	}
+	if err := e.sampleLeaders(ctx); err != nil {
+		return err
+	}
 	if err := e.node.strikeAt(ctx, chaos.FirstWrite); err != nil {
 		return err
 	}
 	e.promoted.accepted(ctx)
 	return e.healNode(ctx)
+}
+
+// sampleLeaders asks who leads each partition, and who is in sync, right before
+// a leader is lost (BAR-5).
+func (e *episode) sampleLeaders(ctx context.Context) error {
+	if e.node == nil || e.node.strike.Plan().Point != chaos.FirstWrite {
+		return nil
+	}
+	for _, p := range e.layout.All {
+		if _, err := e.promoted.raw.Offsets(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *episode) trafficAfter(ctx context.Context) error {
@@ -134,7 +151,7 @@ func (e *episode) end(ctx context.Context) error {
 	}
 	e.close()
 	e.ended = true
-	if e.last() {
+	if !e.captured() {
 		return nil
 	}
 	return e.story.world.capture(ctx, e)

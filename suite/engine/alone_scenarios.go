@@ -62,13 +62,15 @@ func (s Scenario) aloneExercises() []string {
 
 // cleans says whether the scenario waits for retention or the cleaner.
 func (s Scenario) cleans() bool {
-	return slices.Contains(s.Disturb, history.Retention) || slices.Contains(s.Disturb, history.Compaction)
+	return slices.ContainsFunc(append(s.Disturb, s.Vanish), func(d history.DisturbanceName) bool {
+		return d == history.Retention || d == history.Compaction
+	})
 }
 
 // segments are the topics' configs where whole segments are to go: they roll
 // with nearly every batch.
 func (s Scenario) segments() map[string]string {
-	if !s.cleans() {
+	if !s.cleans() || !isAlone(s.Topology) {
 		return nil
 	}
 	return map[string]string{"segment.ms": "1"}

@@ -28,6 +28,10 @@ func (w *world) capture(ctx context.Context, e *episode) error {
 	return nil
 }
 
+// captured says whether the episode's logs are saved at its end: those of the
+// last one are saved with all others, unless records are taken away after it.
+func (e *episode) captured() bool { return !e.last() || e.story.scenario.Vanish != "" }
+
 func episodeFolder(folder string, number int) string {
 	return filepath.Join(folder, check.EpisodesDir, strconv.Itoa(number))
 }
@@ -42,7 +46,7 @@ func (s *story) dump(ctx context.Context) error {
 			continue
 		}
 		from := episodeFolder(s.folder, e.Number)
-		if e.last() {
+		if !e.captured() {
 			from = filepath.Join(s.folder, check.LogsDir)
 		}
 		for _, p := range e.layout.All {

@@ -77,9 +77,10 @@ func (e *episode) restart(ctx context.Context) error {
 }
 
 // followerLeads lets a follower come back from a kill and makes it the leader of
-// the first partition that is written, by killing the one that is (PSM-2, PSM-3).
+// the partition where forged batches meet mirrored ones, by killing the one that
+// is: it meets one more (PSM-2, PSM-3).
 func (e *episode) followerLeads(ctx context.Context) error {
-	w, part := e.story.world, e.layout.Mixed[0]
+	w, part := e.story.world, e.layout.Forge
 	c := w.env.Cluster(e.Mirror.To)
 	p, err := c.Partition(ctx, part.Topic, part.Index)
 	if err != nil {
@@ -115,6 +116,9 @@ func (e *episode) followerLeads(ctx context.Context) error {
 		return err
 	}
 	if err := e.promoted.describe(ctx, history.WhenAfterRestart); err != nil {
+		return err
+	}
+	if err := traffic.MeetLater(ctx, e.promoted.raw, part, int32(e.Number), 0, e.promoted.payload); err != nil {
 		return err
 	}
 	if err := e.trial.AfterRestart(ctx); err != nil {

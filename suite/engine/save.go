@@ -30,7 +30,7 @@ func (s *story) plan(o Options) *check.Run {
 	stops := map[string]int{}
 	for _, e := range s.episodes {
 		logs := filepath.Join(check.EpisodesDir, strconv.Itoa(e.Number))
-		if e.last() {
+		if !e.captured() {
 			logs = check.LogsDir
 		}
 		r.Episodes = append(r.Episodes, check.Episode{

@@ -43,6 +43,9 @@ type Scenario struct {
 	// Restart is how every node of the destination is restarted amid the promoted
 	// traffic; "" for not.
 	Restart Restart
+	// Vanish is how barriers are taken from the destination's logs when the last
+	// episode has ended, or not: by a cleaner. "" for not at all.
+	Vanish history.DisturbanceName
 	// Disturb is what befalls a cluster without mirrors, one after the other: its
 	// state has to outlive that.
 	Disturb []history.DisturbanceName
@@ -134,6 +137,12 @@ func (s Scenario) exercises(episode int) []string {
 	if slices.Index(chaos.Points(), s.CrashAt) >= slices.Index(chaos.Points(), "after:barrier-appended") {
 		ids = append(ids, "PSM-3") // the barrier is in the log that it recovers
 	}
+	if s.Node != nil && s.Node.Act == chaos.Kill && s.Node.Target.Role == chaos.Leader && s.Node.Point == chaos.FirstWrite {
+		ids = append(ids, "BAR-5")
+	}
+	if s.Restart == FollowerLeads {
+		ids = append(ids, "PSM-2")
+	}
 	if s.Restart != "" {
 		ids = append(ids, "PSM-3", "PSM-6")
 		if s.Restart != Clean && s.Restart != FollowerLeads {
@@ -148,6 +157,11 @@ func (s Scenario) exercises(episode int) []string {
 	return ids
 }
 
+// replicates says whether a cluster has several nodes.
+func (s Scenario) replicates() bool {
+	return slices.ContainsFunc(s.Topology.Clusters, func(c topologies.Cluster) bool { return c.Nodes > 1 })
+}
+
 // Requirements lists all that the scenario exercises, in the order of the
 // contract: what its episodes do, and what its topology is about.
 func (s Scenario) Requirements() []string {
@@ -157,6 +171,12 @@ func (s Scenario) Requirements() []string {
 	ids := topologyIs(s.Topology)
 	for _, e := range s.Topology.Episodes() {
 		ids = append(ids, s.exercises(e.Number)...)
+	}
+	if s.replicates() {
+		ids = append(ids, "LOG-4")
+	}
+	if s.Vanish != "" {
+		ids = append(ids, "BAR-8")
 	}
 	if s.Operate {
 		ids = append(ids, "LINK-4", "OPS-1", "OPS-2", "OPS-5")
@@ -175,7 +195,7 @@ func inOrder(ids []string) []string {
 func Expected() []string {
 	return inOrder(append(everyStop(),
 		"SC-1", "SC-2", "SC-3", "SC-4", "SC-5", "SC-6", "SC-7", "SC-8",
-		"LOG-5", "RO-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
+		"LOG-4", "LOG-5", "BAR-5", "BAR-8", "RO-2", "PSM-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
 		"AP-1", "FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "FO-2", "FI-1", "FI-2", "CH-1", "CH-2", "CH-3", "CH-4", "AL-1",
 		"OPS-1", "OPS-2", "OPS-5",
 	))
@@ -217,7 +237,7 @@ func matrix() []Scenario {
 		all = append(all, beyond(t, struck, turn, 2*i)...)
 		turn += len(struck)
 	}
-	return append(append(all, severalNodes()...), clusterAlone()...)
+	return slices.Concat(all, severalNodes(), barriersGone(), clusterAlone())
 }
 
 // activePassive is the whole matrix of faults and points, and what goes wrong

@@ -139,6 +139,10 @@ func (s *story) phases(i int) []phase {
 			add(e, "traffic on the promoted cluster", trafficLimit, e.trafficAfter)
 			add(e, "reading to the end", readLimit+trafficLimit, e.readToEnd)
 			add(e, "raw logs of both clusters", captureLimit, e.end)
+			if s.scenario.Vanish != "" && e.last() {
+				add(e, "barriers gone", disturbLimit, e.vanish)
+				add(e, "recovery without them", disturbLimit, e.recoverWithout)
+			}
 		}
 		for _, n := range w.opens {
 			e := s.episodes[n]

@@ -19,7 +19,10 @@ const (
 	lowerID = iota + 1
 	higherID
 	gapID
-	forgedIDs
+	// What lies under these, later leaders and brokers that recover meet: the very
+	// same headers, one id for each time.
+	laterID
+	forgedIDs = laterID + laterIDs
 )
 
 const (
@@ -28,12 +31,17 @@ const (
 	forgedCount int32 = 3
 )
 
-func (r *Raw) forgedID(id int64) int64 { return forgedBase + int64(r.rec.Episode())*forgedIDs + id }
+// laterIDs is how often [MeetLater] can be called in an episode.
+const laterIDs = 3
+
+func forgedIn(episode int32, id int64) int64 { return forgedBase + int64(episode)*forgedIDs + id }
+
+func (r *Raw) forgedID(id int64) int64 { return forgedIn(r.rec.Episode(), id) }
 
 // SeedForgeries writes to p on the source the batches with which
 // [Forge] collides on the destination, two for each id.
 func SeedForgeries(ctx context.Context, source *Raw, p Partition, payload []byte) error {
-	for _, id := range []int64{lowerID, higherID, gapID} {
+	for id := int64(lowerID); id < forgedIDs; id++ {
 		for i := range int32(2) {
 			w := Write{
 				Partition: p, Mode: history.Idempotent,
@@ -93,6 +101,25 @@ func Forge(ctx context.Context, promoted *Raw, p Partition, mirrored *Header, pa
 			},
 		})
 	}
+}
+
+// MeetLater writes to p, where an episode's forged batches met mirrored ones, a
+// batch with the very header of one that nobody has met there yet: a leader that
+// was a follower, or a broker that has recovered, may still know that (PSM-2,
+// BAR-8). It can be called laterIDs times, with n from 0.
+func MeetLater(ctx context.Context, promoted *Raw, p Partition, episode int32, n int64, payload []byte) error {
+	if n >= laterIDs {
+		return fmt.Errorf("batch %d with a mirrored one's header: there are %d", n, laterIDs)
+	}
+	promoted.Produce(ctx, Write{
+		Partition: p, Mode: history.Idempotent, Collision: history.SameHeader,
+		Batch: Batch{
+			ID:        history.BatchID{ProducerID: forgedIn(episode, laterID+n), Epoch: forgedEpoch, BaseSequence: 0},
+			Timestamp: time.Now().UnixMilli(), Count: forgedCount, Payload: payload,
+			First: promoted.Tag(p, history.NoTxn, history.IntentNone, forgedCount),
+		},
+	})
+	return context.Cause(ctx)
 }
 
 // BurnProducerIDs asks cluster for producer ids until the next one it hands
