@@ -155,8 +155,7 @@ type DescribedPartition struct {
 	// AlignedAt is the offset from which on only the source's bytes follow;
 	// -1 before the mirror aligned the log.
 	AlignedAt int64
-	// NonStable is how many offsets lie above the last stable offset: what a
-	// stop now would cut (OPS-4).
+	// NonStable is how many offsets lie above the last stable offset.
 	NonStable int64
 	// LastStableOffset and HighWatermark are this cluster's.
 	LastStableOffset, HighWatermark int64
@@ -166,11 +165,35 @@ type DescribedPartition struct {
 	// UpstreamClusterIDs are the clusters that the log is mirrored from now,
 	// nearest first.
 	UpstreamClusterIDs []string
+	// WouldCut is what a stop now would cut (OPS-4); nothing once one has begun.
+	// OldestOpen is the open transaction that began first: where it stays open,
+	// it is why.
+	WouldCut   CutReport
+	OldestOpen OpenTransaction
 }
 
 // CutReport counts what was cut off a log: the offsets from From on and below
 // To, -1 for nothing, and the records in it, without control records.
 type CutReport struct{ From, To, Records int64 }
+
+// OpenTransaction is a transaction that is open in a log; -1 for none. StartMs is
+// the timestamp of its first record.
+type OpenTransaction struct {
+	ProducerID           int64
+	ProducerEpoch        int16
+	FirstOffset, StartMs int64
+}
+
+// NothingOpen is no open transaction.
+var NothingOpen = OpenTransaction{ProducerID: -1, ProducerEpoch: -1, FirstOffset: -1, StartMs: -1}
+
+func (c *coder) openTransaction(v *OpenTransaction) {
+	c.int64(&v.ProducerID)
+	c.int16(&v.ProducerEpoch)
+	c.int64(&v.FirstOffset)
+	c.int64(&v.StartMs)
+	c.tags()
+}
 
 // NothingCut is the report of no cut.
 var NothingCut = CutReport{From: -1, To: -1}
@@ -188,7 +211,7 @@ func NewDescribedPartition() DescribedPartition {
 		SourceOffset: -1, DestinationOffset: -1, Lag: -1,
 		LastMirroredOffset: -1, StopOffset: -1, BarrierOffset: -1, LeaderEpoch: -1,
 		AlignedAt: -1, NonStable: -1, LastStableOffset: -1, HighWatermark: -1,
-		AlignmentCut: NothingCut, StopCut: NothingCut,
+		AlignmentCut: NothingCut, StopCut: NothingCut, WouldCut: NothingCut, OldestOpen: NothingOpen,
 	}
 }
 
@@ -214,6 +237,8 @@ func walkDescribed(c *coder, e *DescribedPartition) {
 		tagOf(FirstOwnTag+10, &e.AlignmentCut, NothingCut, (*coder).cutReport),
 		tagOf(FirstOwnTag+11, &e.StopCut, NothingCut, (*coder).cutReport),
 		tagArray(FirstOwnTag+12, &e.UpstreamClusterIDs, (*coder).text),
+		tagOf(FirstOwnTag+13, &e.WouldCut, NothingCut, (*coder).cutReport),
+		tagOf(FirstOwnTag+14, &e.OldestOpen, NothingOpen, (*coder).openTransaction),
 	)
 }
 

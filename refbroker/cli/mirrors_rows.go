@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
+	"time"
 
 	"watershed.example/mirrorrpc"
 )
@@ -60,6 +62,32 @@ type describedRow struct {
 	AlignmentCut       cutRow   `json:"alignmentCut"`
 	StopCut            cutRow   `json:"stopCut"`
 	UpstreamClusterIDs []string `json:"upstreamClusterIds"`
+	// WouldCut is what a stop now would cut, OldestOpen the open transaction that
+	// began first, null for none.
+	WouldCut   cutRow   `json:"wouldCut"`
+	OldestOpen *openRow `json:"oldestOpenTransaction"`
+}
+
+// openRow is an open transaction.
+type openRow struct {
+	ProducerID    int64  `json:"producerId,string"`
+	ProducerEpoch int16  `json:"producerEpoch"`
+	FirstOffset   int64  `json:"firstOffset"`
+	Since         string `json:"since"`
+}
+
+func openOf(o mirrorrpc.OpenTransaction) *openRow {
+	if o.FirstOffset < 0 {
+		return nil
+	}
+	return &openRow{o.ProducerID, o.ProducerEpoch, o.FirstOffset, time.UnixMilli(o.StartMs).UTC().Format(time.RFC3339)}
+}
+
+func (o *openRow) String() string {
+	if o == nil {
+		return "-"
+	}
+	return fmt.Sprintf("producer %d at %d since %s", o.ProducerID, o.FirstOffset, o.Since)
 }
 
 // cutRow is what was cut off a log: the recovery point.
@@ -87,6 +115,7 @@ func rowsOf(mirrors []mirrorrpc.DescribedMirror) []describedRow {
 					LastStableOffset: p.LastStableOffset, HighWatermark: p.HighWatermark, NonStable: p.NonStable,
 					AlignmentCut: cutRow(p.AlignmentCut), StopCut: cutRow(p.StopCut),
 					UpstreamClusterIDs: append([]string{}, p.UpstreamClusterIDs...),
+					WouldCut:           cutRow(p.WouldCut), OldestOpen: openOf(p.OldestOpen),
 				}
 				if p.ErrorMessage != nil {
 					r.ErrorMessage = *p.ErrorMessage
@@ -101,15 +130,15 @@ func rowsOf(mirrors []mirrorrpc.DescribedMirror) []describedRow {
 func (describedTable) none() string { return "No mirror partitions found" }
 
 func (t describedTable) rows() [][]string {
-	rows := [][]string{{"MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE", "STEP", "STOP-OFFSET", "WOULD-CUT", "ERROR"}}
+	rows := [][]string{{"MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE", "STEP", "STOP-OFFSET", "WOULD-CUT", "OLDEST-OPEN", "ERROR"}}
 	for _, r := range t {
-		cut := r.NonStable
-		if r.State == "STOPPED" {
+		cut := r.WouldCut.Records
+		if r.WouldCut.From < 0 && r.State == "STOPPED" {
 			cut = -1
 		}
 		rows = append(rows, []string{
 			r.Mirror, r.Topic, strconv.Itoa(int(r.Partition)), number(r.SourceOffset), number(r.DestinationOffset),
-			number(r.Lag), r.State, dash(r.Phase), number(r.StopOffset), number(cut), dash(r.ErrorMessage),
+			number(r.Lag), r.State, dash(r.Phase), number(r.StopOffset), number(cut), r.OldestOpen.String(), dash(r.ErrorMessage),
 		})
 	}
 	return rows

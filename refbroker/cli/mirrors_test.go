@@ -113,7 +113,9 @@ func TestWaitEndsWithTheStateOrSaysWhatIsInTheWay(t *testing.T) {
 
 func TestDescribePrintsATableOrJSON(t *testing.T) {
 	p := mirrorrpc.NewDescribedPartition()
-	p.StateValue, p.SourceOffset, p.DestinationOffset, p.Lag, p.NonStable = "MIRRORING", 12, 10, 2, 3
+	p.StateValue, p.SourceOffset, p.DestinationOffset, p.Lag, p.NonStable = "MIRRORING", 12, 10, 2, 4
+	p.WouldCut = mirrorrpc.CutReport{From: 6, To: 10, Records: 3}
+	p.OldestOpen = mirrorrpc.OpenTransaction{ProducerID: 1 << 60, ProducerEpoch: 2, FirstOffset: 6, StartMs: 1_700_000_000_000}
 	q := mirrorrpc.NewDescribedPartition()
 	q.PartitionIndex, q.StateValue, q.StopOffset, q.NonStable, q.BarrierOffset = 1, "STOPPED", 7, 0, 7
 	rows := described(rowsOf([]mirrorrpc.DescribedMirror{{MirrorName: "m", Topics: []mirrorrpc.DescribedTopic{
@@ -122,15 +124,16 @@ func TestDescribePrintsATableOrJSON(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, (&mirrorsOptions{output: "table"}).print(&out, rows))
 	want := []string{
-		"MIRROR TOPIC PARTITION SOURCE-OFFSET DESTINATION-OFFSET LAG STATE STEP STOP-OFFSET WOULD-CUT ERROR",
-		"m t 0 12 10 2 MIRRORING - - 3 -",
-		"m t 1 - - - STOPPED - 7 - -",
+		"MIRROR TOPIC PARTITION SOURCE-OFFSET DESTINATION-OFFSET LAG STATE STEP STOP-OFFSET WOULD-CUT OLDEST-OPEN ERROR",
+		"m t 0 12 10 2 MIRRORING - - 3 producer 1152921504606846976 at 6 since 2023-11-14T22:13:20Z -",
+		"m t 1 - - - STOPPED - 7 - - -",
 	}
 	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		require.Equal(t, want[i], strings.Join(strings.Fields(line), " "))
 	}
 	out.Reset()
 	require.NoError(t, (&mirrorsOptions{output: "json"}).print(&out, rows))
+	require.Contains(t, out.String(), `"producerId": "1152921504606846976"`)
 	var back []describedRow
 	require.NoError(t, json.Unmarshal(out.Bytes(), &back))
 	require.Equal(t, []describedRow(rows), back)

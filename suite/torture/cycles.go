@@ -56,7 +56,7 @@ func (n *nemesis) back(ctx context.Context, cycle int, within time.Duration, par
 			select {
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():
-				return fmt.Errorf("%s: acknowledged up to offset %d, high watermark %d (%w): %w", p, before[p], end, err, context.Cause(ctx))
+				return fmt.Errorf("%s: acknowledged up to offset %d, high watermark %d (%s): %w", p, before[p], end, fmt.Sprint(err), context.Cause(ctx))
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func settle(ctx context.Context, cl *client, parts []partition) (map[partition]i
 			select {
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():
-				return nil, fmt.Errorf("%s: wait for the last stable offset (%d) at the high watermark (%d): %w, last %w", p, stable, high, context.Cause(ctx), errors.Join(err))
+				return nil, fmt.Errorf("%s: wait for the last stable offset (%d) at the high watermark (%d): %w; the last answer: %s", p, stable, high, context.Cause(ctx), fmt.Sprint(err))
 			}
 		}
 	}
@@ -260,7 +260,7 @@ func (j *judged) transactions(h *history, logs map[partition][]entry) {
 func (j *judged) producers(h *history, logs map[partition][]entry) {
 	type owner struct{ name, txn string } // of a transactional id no matter whose
 	of := map[int64]owner{}
-	epochs := map[int64]int16{}
+	given := map[int64][]*operation{}
 	for _, o := range h.Operations {
 		if o.Kind != "init" || o.Outcome != acknowledged {
 			continue
@@ -273,10 +273,16 @@ func (j *judged) producers(h *history, logs map[partition][]entry) {
 		switch {
 		case known && (before != me || o.Transaction == ""):
 			j.say("PRODUCER-ID", "id %d was given to %+v and then to %+v (operation %d)", o.Producer, before, me, o.ID)
-		case known && o.Epoch <= epochs[o.Producer]:
-			j.say("PRODUCER-ID", "id %d of %+v went from epoch %d to %d (operation %d)", o.Producer, me, epochs[o.Producer], o.Epoch, o.ID)
+		default:
+			for _, e := range given[o.Producer] {
+				// Of two at the same time either may be the first.
+				if e.Epoch == o.Epoch || e.Return < o.Call && e.Epoch > o.Epoch {
+					j.say("PRODUCER-ID", "id %d of %+v had epoch %d (operation %d), and then %d (operation %d)", o.Producer, me, e.Epoch, e.ID, o.Epoch, o.ID)
+				}
+			}
 		}
-		of[o.Producer], epochs[o.Producer] = me, o.Epoch
+		of[o.Producer] = me
+		given[o.Producer] = append(given[o.Producer], o)
 	}
 	group := map[string]string{} // transactional ids, by writer
 	for _, o := range h.Operations {

@@ -148,6 +148,16 @@ func TestWhatTheJudgeFinds(t *testing.T) {
 			h.init("x", "tx1", 5, 3)
 			h.init("x", "tx1", 5, 3)
 		}, nil, "PRODUCER-ID"},
+		{"a producer epoch falls", func(h *told) {
+			h.init("x", "tx1", 5, 3)
+			h.init("y", "tx1", 5, 2)
+		}, nil, "PRODUCER-ID"},
+		{"two at a time", func(h *told) {
+			a := h.call(operation{Name: "x", Kind: "init", Transaction: "tx1"})
+			h.init("y", "tx1", 5, 0)
+			h.returned(a, acknowledged, func(o *operation) { o.Producer, o.Epoch = 5, 1 })
+			h.init("y", "tx1", 5, 2)
+		}, nil, ""},
 		{"zombies have epochs of their own", func(h *told) {
 			h.init("x", "tx1", 5, 3)
 			h.init("y", "tx1", 5, 4)

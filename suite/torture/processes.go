@@ -89,7 +89,8 @@ func (c *child) kill() error {
 }
 
 func (c *child) terminate(ctx context.Context) error {
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	// It may be held up.
+	if err := errors.Join(c.cmd.Process.Signal(syscall.SIGTERM), c.resume()); err != nil {
 		return err
 	}
 	select {

@@ -25,6 +25,7 @@ func machineOf(t *testing.T) *processes {
 
 // Real processes, sockets and disks: killed, held up, stopped, cut off.
 func TestLinearizableInProcesses(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	m := machineOf(t)
 	p := &plan{
 		seed: *firstSeed, machine: m, faults: append(faults(), pauses(), pauses()), load: *load, think: 40 * time.Millisecond,
@@ -39,6 +40,7 @@ func TestLinearizableInProcesses(t *testing.T) {
 // Nodes are killed again and again under load; each time all replicas come back
 // in sync, and nothing that was acknowledged is lost.
 func TestKillCycles(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	m := machineOf(t)
 	p := &plan{
 		seed: *firstSeed, machine: m, trouble: killCycles(*cycles, 2*time.Minute), load: time.Hour, think: 60 * time.Millisecond,
@@ -54,6 +56,7 @@ func TestKillCycles(t *testing.T) {
 
 // One node, killed at random moments.
 func TestAloneInAProcess(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	m := machineOf(t)
 	a := &alone{seed: *firstSeed, machine: m, cycles: *cycles / 2}
 	r, err := a.run(context.Background())

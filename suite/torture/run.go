@@ -119,6 +119,7 @@ func (p *plan) run(ctx context.Context) (r *report, err error) {
 	hire := func(kind string) *worker {
 		n := len(workers) + 1
 		w := &worker{
+			twin:   newClient(fmt.Sprintf("%s-%d-twin", kind, n), p.machine, c.bootstrap(), p.timeout),
 			client: newClient(fmt.Sprintf("%s-%d", kind, n), p.machine, c.bootstrap(), p.timeout), number: n, history: h,
 			rng: p.rng(streamWorkers + uint64(n)), parts: parts, think: p.think, padding: choose.IntN(400),
 		}
@@ -128,6 +129,7 @@ func (p *plan) run(ctx context.Context) (r *report, err error) {
 	start := func(w *worker, f func(*worker)) {
 		writing.Go(func() {
 			defer w.client.close()
+			defer w.twin.close()
 			f(w)
 		})
 	}
@@ -178,13 +180,17 @@ func (p *plan) run(ctx context.Context) (r *report, err error) {
 		return r, nil
 	}
 	writing.Wait()
-	for _, w := range workers {
-		r.strange += w.strange
-	}
 	if otherErrs != nil {
 		return r, otherErrs
 	}
-	return r, p.look(settling, c, admin, parts, r)
+	err = p.look(settling, c, admin, parts, r)
+	for _, w := range workers {
+		r.strange += w.strange
+		for _, text := range w.wrong {
+			r.say("MOVED", "%s", text)
+		}
+	}
+	return r, err
 }
 
 // look reads what is left, and judges it.

@@ -91,11 +91,12 @@ func (a *alone) run(ctx context.Context) (r *report, err error) {
 		}
 		for _, k := range topics {
 			r.records += len(k.acked)
-			if err := a.check(ctx, w, k); err != nil {
+			holds, err := a.check(ctx, w, k)
+			if err != nil {
 				r.say("ALONE", "cycle %d, topic %s: %v", cycle, k.topic, err)
 				return r, nil
 			}
-			r.done[k.topic+" begins at"] = int(k.start)
+			r.done[k.topic+" begins at"], r.done[k.topic+" holds"] = int(k.start), holds
 		}
 		if err := a.cycle(ctx, c, w, topics); err != nil {
 			return r, err
@@ -196,8 +197,8 @@ func (w *worker) deleteRecords(ctx context.Context, k *kept) {
 }
 
 // check reads the whole partition: all that was acknowledged is there, but for
-// what was deleted.
-func (a *alone) check(ctx context.Context, w *worker, k *kept) error {
+// what was deleted. It returns how many records there are.
+func (a *alone) check(ctx context.Context, w *worker, k *kept) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("not readable within %s", startWithin))
 	defer cancel()
 	p := k.partition()
@@ -205,7 +206,7 @@ func (a *alone) check(ctx context.Context, w *worker, k *kept) error {
 	end, err := w.end(ctx, p, false)
 	for err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+			return 0, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 		pause(ctx, 10*time.Millisecond)
 		end, err = w.end(ctx, p, false)
@@ -215,11 +216,11 @@ func (a *alone) check(ctx context.Context, w *worker, k *kept) error {
 	for at < end {
 		got, err := w.fetch(ctx, p, at, false, 64<<10)
 		if ctx.Err() != nil {
-			return fmt.Errorf("read at offset %d of %d: %w (%w)", at, end, context.Cause(ctx), err)
+			return 0, fmt.Errorf("read at offset %d of %d: %w (%s)", at, end, context.Cause(ctx), fmt.Sprint(err))
 		}
 		if err == nil && errors.Is(kerr.ErrorForCode(got.code), kerr.OffsetOutOfRange) {
 			if got.start <= at {
-				return fmt.Errorf("offset %d is out of range, and the log begins at %d and ends at %d", at, got.start, end)
+				return 0, fmt.Errorf("offset %d is out of range, and the log begins at %d and ends at %d", at, got.start, end)
 			}
 			at = got.start
 			continue
@@ -231,7 +232,7 @@ func (a *alone) check(ctx context.Context, w *worker, k *kept) error {
 		start = got.start
 		entries, err := entriesOf(got.raw, at)
 		if err != nil {
-			return fmt.Errorf("read at offset %d: %w", at, err)
+			return 0, fmt.Errorf("read at offset %d: %w", at, err)
 		}
 		if len(entries) == 0 {
 			at++ // of a batch whose records a cleaner took
@@ -244,7 +245,7 @@ func (a *alone) check(ctx context.Context, w *worker, k *kept) error {
 	if start < 0 {
 		start = end // nothing is there
 	}
-	return k.compare(found, start, end)
+	return len(found), k.compare(found, start, end)
 }
 
 func (k *kept) compare(found map[int64]string, start, end int64) error {

@@ -222,7 +222,10 @@ func (r *run) terminate(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("it does not end: %w", context.Cause(ctx))
 	}
-	if r.code != cli.ExitOK {
+	r.mu.Lock()
+	crashed := r.dead // by a write, before it came to its end
+	r.mu.Unlock()
+	if r.code != cli.ExitOK && !crashed {
 		return fmt.Errorf("it ended with code %d", r.code)
 	}
 	return nil

@@ -22,6 +22,19 @@ type worker struct {
 	made    int           // names so far
 	// strange counts answers that a stale leader may give, but not many of.
 	strange int
+	// twin sends what has a sequence a second time, at the same time.
+	twin *client
+	// earlier are acknowledged batches with a sequence, to be sent again.
+	earlier []sent
+	// wrong are answers that contradict each other.
+	wrong []string
+}
+
+// sent is a batch and where it lies.
+type sent struct {
+	to     partition
+	raw    []byte
+	offset int64
 }
 
 func (w *worker) name() string {
@@ -71,7 +84,7 @@ func (w *worker) write(ctx context.Context, p partition, names []string, of prod
 	outcome, last := refused, ""
 	for ctx.Err() == nil {
 		o.Tries++ // this goroutine's alone until it returns
-		got, err := w.produce(ctx, p, txn, raw)
+		got, err := w.send(ctx, p, txn, raw, again)
 		code := kerr.TypedErrorForCode(got.code)
 		switch {
 		case errors.Is(err, errNotSent):
@@ -83,6 +96,9 @@ func (w *worker) write(ctx context.Context, p partition, names []string, of prod
 				got.offset = -1
 			}
 			w.history.returned(o, acknowledged, func(o *operation) { o.Offset = got.offset })
+			if again && txn == nil && got.offset >= 0 {
+				w.earlier = append(w.earlier, sent{p, raw, got.offset})
+			}
 			return acknowledged
 		case refusedBefore(got.code):
 			last = code.Message + ": " + got.text
@@ -105,6 +121,51 @@ func (w *worker) write(ctx context.Context, p partition, names []string, of prod
 	return outcome
 }
 
+// send sends a batch, and now and then twice at a time, over two connections:
+// it may be appended once only, and both answers have to say where.
+func (w *worker) send(ctx context.Context, p partition, txn *string, raw []byte, again bool) (produced, error) {
+	if !again || w.twin == nil || w.rng.IntN(4) > 0 {
+		return w.produce(ctx, p, txn, raw)
+	}
+	type answer struct {
+		produced
+		err error
+	}
+	other := make(chan answer, 1)
+	go func() {
+		got, err := w.twin.produce(ctx, p, txn, raw)
+		other <- answer{got, err}
+	}()
+	got, err := w.produce(ctx, p, txn, raw)
+	second := <-other
+	switch {
+	case second.err != nil && errors.Is(second.err, errNotSent):
+	case err == nil && got.code == 0:
+		if second.err == nil && second.code == 0 && second.offset != got.offset {
+			w.wrong = append(w.wrong, fmt.Sprintf("%s: one batch of %s was acknowledged at offset %d and at %d", p, w.client.name, got.offset, second.offset))
+		}
+	case second.err == nil && second.code == 0:
+		return second.produced, nil
+	case err != nil && errors.Is(err, errNotSent), err == nil && refusedBefore(got.code):
+		return second.produced, second.err // which may know less
+	}
+	return got, err
+}
+
+// repeat sends a batch again that was acknowledged some time ago. Whether its
+// producer is still known for it or not, it must not be appended.
+func (w *worker) repeat(ctx context.Context) {
+	if len(w.earlier) == 0 {
+		return
+	}
+	const window = 8 // brokers know a producer's last five
+	s := w.earlier[len(w.earlier)-1-w.rng.IntN(min(window, len(w.earlier)))]
+	got, err := w.produce(ctx, s.to, nil, s.raw)
+	if err == nil && got.code == 0 && got.offset >= 0 && got.offset != s.offset {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s: a batch of %s that lies at offset %d was acknowledged again at %d", s.to, w.client.name, s.offset, got.offset))
+	}
+}
+
 // plain writes records without a producer id.
 func (w *worker) plain(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -125,8 +186,12 @@ func (w *worker) idempotent(ctx context.Context) {
 			of.sequence = next[p]
 			ok = w.write(ctx, p, names, of, nil, "") == acknowledged
 			next[p] += int32(len(names))
+			if w.rng.IntN(8) == 0 {
+				w.repeat(ctx)
+			}
 			w.rest(ctx)
 		}
+		w.earlier = nil
 	}
 }
 

@@ -218,6 +218,14 @@ func (p *producer) result(w *write) kmsg.ProduceResponseTopicPartition {
 			// Producers know a fenced epoch by this code (SC-2).
 			out.ErrorCode = kerr.InvalidProducerEpoch.Code
 		}
+		var keyless *replica.KeylessError
+		if errors.As(w.err, &keyless) {
+			for _, place := range keyless.Records {
+				r := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+				r.RelativeOffset, r.ErrorMessage = place, out.ErrorMessage
+				out.ErrorRecords = append(out.ErrorRecords, r)
+			}
+		}
 		if id, epoch, ok := leaderOf(p.env, w.topic, w.index, w.err); ok {
 			out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = id, epoch
 		}

@@ -116,7 +116,9 @@ func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
 			}
 			// A follower whose high watermark is behind hears of it at once
 			// (KIP-1166): a leader with a stale one is of little use.
-			r.urgent = r.urgent || perr != nil || part.DivergingEpoch.Epoch >= 0 || f.replica >= 0 && part.HighWatermark > want.HighWatermark
+			// So does one whose log begins before the leader's: DeleteRecords waits for it.
+			behind := part.HighWatermark > want.HighWatermark || part.LogStartOffset > want.LogStartOffset
+			r.urgent = r.urgent || perr != nil || part.DivergingEpoch.Epoch >= 0 || f.replica >= 0 && behind
 			size := len(part.RecordBatches)
 			if section != nil {
 				r.sections[place] = section
@@ -143,6 +145,7 @@ func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p repli
 	o := replica.ReadOptions{
 		Offset: want.FetchOffset, MaxBytes: limit, MinOne: minOne, ReadCommitted: f.request.IsolationLevel == 1,
 		ReplicaID: max(f.replica, -1), ReplicaEpoch: f.replicaEpoch, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1,
+		LogStart: want.LogStartOffset,
 		// Without tagged fields the records may be the last bytes of a frame.
 		Lend: f.request.Version >= 12 && !f.env.Defects.Has(defect.ControlRecordDelivered),
 	}

@@ -119,6 +119,9 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 		if d.SourceOffset >= 0 {
 			d.Lag = max(0, d.SourceOffset-o.LogEnd)
 		}
+		if s := p.Mirror.State; s != quorum.Stopped && s != quorum.Stopping && s != quorum.Unknown {
+			previewStop(e, part, &d)
+		}
 		for _, b := range part.Barriers() {
 			if b.Offset == d.StopOffset && b.LeaderEpoch >= stopEpoch {
 				d.BarrierOffset = b.Offset
@@ -126,6 +129,23 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 		}
 	}
 	return d
+}
+
+// previewStop says what a stop now would cut, and what holds it up (OPS-4).
+func previewStop(e *env.Env, part replica.API, d *mirrorrpc.DescribedPartition) {
+	v, err := part.Preview()
+	if err != nil {
+		e.Log.Warn("no preview of a stop", "topic", part.Topic(), "partition", part.Index(), "error", err)
+		return
+	}
+	if v.At < v.LogEnd {
+		d.WouldCut = mirrorrpc.CutReport{From: v.At, To: v.LogEnd, Records: v.Records}
+	}
+	if o := v.Oldest; o != nil {
+		d.OldestOpen = mirrorrpc.OpenTransaction{
+			ProducerID: o.ProducerID, ProducerEpoch: o.Epoch, FirstOffset: o.CurrentTxnFirstOffset, StartMs: v.Since,
+		}
+	}
 }
 
 // lookUp answers a mirror that aligns its log with one of this cluster's

@@ -3,14 +3,18 @@ package broker
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
@@ -321,4 +325,136 @@ func TestTheSourcesEpochRisesAboveTheDestinations(t *testing.T) {
 	}
 	c.sameBytes("t", 0)
 	require.Equal(t, bytes.Join(a.batches(), nil), rawLog(t, c.nodes[0].cfg.DataDir, "t", 0))
+}
+
+// An inherited barrier expires nothing while the partition mirrors, on no
+// replica (PSM-5): not on one that was added afterwards, nor on one that lost its
+// lists and has them from the leader again, with those who wrote the barriers.
+func TestReplicasOfALogWithAnInheritedBarrier(t *testing.T) {
+	a, _ := sourceWithTraffic(t, of4711("mirrored"))
+	mid := startMirrorNode(t, "MMMMMMMMMMMMMMMMMMMMMM")
+	m := mid.mirrorFrom(a)
+	require.NoError(t, m.Stop(t.Context(), "m", "t"))
+	awaitMirror(t, m, "STOPPED")
+	send(t, mid.client(), "of the middle")
+	c := startCluster(t, 4)
+	c.mirror(mid)
+	replicas := c.partition("t", 0).Replicas
+	loseLists := func(id int32) {
+		c.kill(id)
+		require.NoError(t, os.Remove(filepath.Join(c.nodes[id].cfg.DataDir, "logs", "t-0", "mirror-stops.json")))
+		c.startAll()
+	}
+	know := func(want bool) {
+		t.Helper()
+		now := c.partition("t", 0).Replicas
+		c.alike("t", now...)
+		for _, id := range now {
+			p, err := c.nodes[id].Env().Replicas.Partition("t", 0)
+			require.NoError(t, err)
+			require.Equal(t, want, slices.ContainsFunc(p.Producers(), func(q psm.Producer) bool { return q.ProducerID == 4711 }), "node %d", id)
+			for _, b := range p.Barriers() {
+				require.NotEmpty(t, b.Writer, "node %d", id)
+			}
+		}
+	}
+	know(true)
+	added := c.spare()[0]
+	require.NoError(t, c.reassign("t", append([]int32{added}, replicas...)...))
+	c.inSyncISR("t", 0)
+	know(true)
+	loseLists(c.follower())
+	c.inSyncISR("t", 0)
+	know(true)
+
+	c.failOver()
+	c.writeLocally("local")
+	know(false)
+	loseLists(added)
+	c.inSyncISR("t", 0)
+	know(false)
+	c.lead(added)
+	at := c.writeRaw(of4711("local"))
+	require.Equal(t, at, c.writeRaw(of4711("local")), "a retry of its own is known")
+	know(true)
+}
+
+// DeleteRecords waits until every replica that lives has followed, and no longer
+// than it is told to.
+func TestDeleteRecordsWaitsForFollowers(t *testing.T) {
+	l := startLinked(t)
+	l.topic("t", 1, nil)
+	cl := l.client(kgo.DefaultProduceTopic("t"))
+	send(t, cl, "one", "two", "three", "four")
+	l.sameBytes("t", 0)
+	leader := l.leader("t", 0)
+	deleteTo := func(offset int64, timeout time.Duration) kmsg.DeleteRecordsResponseTopicPartition {
+		req := kmsg.NewPtrDeleteRecordsRequest()
+		req.TimeoutMillis = int32(timeout.Milliseconds())
+		req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: offset}}}}
+		return serveOne[*kmsg.DeleteRecordsResponse](l.nodes[leader], 2, req).Topics[0].Partitions[0]
+	}
+	starts := func() (all []int64) {
+		for _, n := range l.nodes {
+			p, err := n.Env().Replicas.Partition("t", 0)
+			require.NoError(t, err)
+			all = append(all, p.Offsets().LogStart)
+		}
+		return all
+	}
+	done := deleteTo(1, patience)
+	require.Zero(t, done.ErrorCode)
+	require.EqualValues(t, 1, done.LowWatermark)
+	require.Equal(t, []int64{1, 1, 1}, starts(), "when it is answered, all have")
+
+	follower := (leader + 1) % 3
+	l.part(leader, follower, false, true)
+	late := deleteTo(3, time.Second)
+	require.Equal(t, kerr.RequestTimedOut.Code, late.ErrorCode)
+	require.EqualValues(t, 1, starts()[follower])
+	require.EqualValues(t, 3, starts()[leader], "its own records are gone all the same")
+	l.part(leader, follower, false, false)
+	done = deleteTo(3, patience)
+	require.Zero(t, done.ErrorCode)
+	require.EqualValues(t, 3, done.LowWatermark)
+	require.Equal(t, []int64{3, 3, 3}, starts())
+
+	// Nobody waits for one that is fenced.
+	l.kill(follower)
+	require.Zero(t, deleteTo(4, patience).ErrorCode)
+}
+
+// FA-07: source and destination give out the same producer ids. The first batches
+// after a failover, with the very headers of mirrored ones, are all appended
+// above what was mirrored, each once.
+func TestProducerIDsCollideAfterAFailover(t *testing.T) {
+	a := startMirrorNode(t, "AAAAAAAAAAAAAAAAAAAAAA")
+	_, err := kadm.NewClient(a.client()).CreateTopic(t.Context(), 1, 1, nil, "t")
+	require.NoError(t, err)
+	batch := func(where string, i int) []byte {
+		return batchOf(fmt.Sprint(where, " ", i), func(b *kmsg.RecordBatch) {
+			b.ProducerID, b.ProducerEpoch, b.FirstSequence = 1, 0, int32(i)
+			b.FirstTimestamp = time.Now().UnixMilli()
+			b.MaxTimestamp = b.FirstTimestamp
+		})
+	}
+	var want []string
+	source := a.client(kgo.MaxVersions(kversion.V3_0_0()))
+	for i := range 10 {
+		resp, err := produceOf(-1, "t", 0, batch("source", i)).RequestWith(t.Context(), source)
+		require.NoError(t, err)
+		require.Zero(t, resp.Topics[0].Partitions[0].ErrorCode)
+		require.EqualValues(t, i, resp.Topics[0].Partitions[0].BaseOffset)
+		want = append(want, fmt.Sprint("source ", i))
+	}
+	c := startCluster(t, 3)
+	c.mirror(a)
+	c.failOver()
+	_, end := c.end("t", 0)
+	for i := range 10 {
+		require.EqualValues(t, end+int64(i), c.writeRaw(batch("local", i)))
+		want = append(want, fmt.Sprint("local ", i))
+	}
+	c.alike("t", c.partition("t", 0).Replicas...)
+	require.Equal(t, want, c.values("t", 0, kgo.ReadCommitted()))
 }

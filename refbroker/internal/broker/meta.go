@@ -74,3 +74,20 @@ func (m meta) write(fs afero.Fs, dir string) error {
 	text := fmt.Sprintf("version=1\ncluster.id=%s\nnode.id=%d\n", m.clusterID, m.nodeID)
 	return storage.WriteFileAtomic(fs, filepath.Join(dir, metaFile), []byte(text))
 }
+
+// claim writes the file where there is none. Beside metadata of a quorum one has
+// been lost: the cluster's id stands nowhere else, and another one would make a
+// new cluster of the old one's data.
+func (m meta) claim(fs afero.Fs, dir string, existing bool) error {
+	now, exists, err := readMeta(fs, dir)
+	switch {
+	case err != nil:
+		return err
+	case exists:
+		return now.claimedBy(dir, m.clusterID, m.nodeID)
+	case existing:
+		return fmt.Errorf("%s is missing, and there is metadata of a cluster: put the file back (lines version=1, cluster.id=ID and node.id=%d, "+
+			"with the id that the cluster's other nodes and its clients know), or empty the folder to begin anew", metaFile, m.nodeID)
+	}
+	return m.write(fs, dir)
+}

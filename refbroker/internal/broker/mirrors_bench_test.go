@@ -2,7 +2,10 @@ package broker
 
 import (
 	"encoding/binary"
+	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,13 +22,18 @@ const manyProducers = 100
 // BenchmarkStopPartitions stops a topic of 1,000 partitions, and one of 5,000,
 // in one request each, on one node whose source is gone (OPS-3). It reports
 // both times, and how many times longer the second took: 5 is linear.
+// WATERSHED_STOP_PARTITIONS has other numbers, "500,1000".
 func BenchmarkStopPartitions(b *testing.B) {
-	const few, many = 1000, 5000
+	few, many := 1000, 5000
+	if text := os.Getenv("WATERSHED_STOP_PARTITIONS"); text != "" {
+		_, err := fmt.Sscanf(text, "%d,%d", &few, &many)
+		require.NoError(b, err)
+	}
 	for b.Loop() {
-		short := stopMany(b, few, manyProducers)
-		long := stopMany(b, many, manyProducers)
-		b.ReportMetric(short.Seconds(), "s/1000-partitions")
-		b.ReportMetric(long.Seconds(), "s/5000-partitions")
+		short := stopMany(b, int32(few), manyProducers)
+		long := stopMany(b, int32(many), manyProducers)
+		b.ReportMetric(short.Seconds(), fmt.Sprintf("s/%d-partitions", few))
+		b.ReportMetric(long.Seconds(), fmt.Sprintf("s/%d-partitions", many))
 		b.ReportMetric(long.Seconds()/short.Seconds(), "ratio")
 	}
 }
@@ -62,10 +70,14 @@ func stopMany(b *testing.B, partitions, producers int32) time.Duration {
 	apply(quorum.CreateMirror{Name: "m", SourceClusterID: crashSource, Bootstrap: []string{"127.0.0.1:1"}})
 	apply(quorum.SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: quorum.Mirroring})
 	raw := manyBatches(producers)
-	for i := range partitions {
-		_, p, err := q.Image().Partition("t", i)
+	var aligned []quorum.PartitionCommand
+	for i, p := range q.Image().Topics["t"].Partitions {
+		aligned = append(aligned, quorum.AlignMirror{Topic: "t", Partition: int32(i), LeaderEpoch: p.LeaderEpoch, LogEpoch: 5})
+	}
+	for some := range slices.Chunk(aligned, 1000) {
+		together, err := quorum.NewTogether(some)
 		require.NoError(b, err)
-		apply(quorum.AlignMirror{Topic: "t", Partition: i, LeaderEpoch: p.LeaderEpoch, LogEpoch: 5})
+		apply(together)
 	}
 	_, err = q.Wait(ctx, func(img *quorum.Image) bool {
 		for _, p := range img.Topics["t"].Partitions {
@@ -97,6 +109,7 @@ func stopMany(b *testing.B, partitions, producers int32) time.Duration {
 	})
 	took := time.Since(began)
 	require.NoError(b, err)
+	b.Logf("%d partitions with %d producers each stopped in %s", partitions, producers, took)
 	for i := range partitions {
 		part, err := node.Env().Replicas.Partition("t", i)
 		require.NoError(b, err)

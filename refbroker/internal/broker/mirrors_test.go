@@ -28,10 +28,18 @@ func TestFailOver(t *testing.T) {
 	p := awaitMirror(t, c, "MIRRORING")
 	require.Equal(t, "AAAAAAAAAAAAAAAAAAAAAA", p.SourceClusterID)
 	require.Equal(t, b.part().Offsets().LogEnd-lso, p.NonStable)
+	// What a stop would cut, and why, is told before (OPS-4).
+	require.Equal(t, mirrorrpc.CutReport{From: lso, To: b.part().Offsets().LogEnd, Records: 2}, p.WouldCut)
+	first, err := psm.DecodeHeader(a.batches()[len(belowOffset(t, a.batches(), lso))])
+	require.NoError(t, err)
+	require.Equal(t, mirrorrpc.OpenTransaction{
+		ProducerID: first.ProducerID, ProducerEpoch: first.ProducerEpoch, FirstOffset: lso, StartMs: first.BaseTimestamp,
+	}, p.OldestOpen)
+	would := p.WouldCut
 	require.Zero(t, p.AlignedAt)
 
 	producer := b.client(kgo.RecordRetries(0))
-	err := producer.ProduceSync(t.Context(), kgo.StringRecord("too early")).FirstErr()
+	err = producer.ProduceSync(t.Context(), kgo.StringRecord("too early")).FirstErr()
 	require.Error(t, err)
 	require.ErrorAs(t, err, new(*kerr.Error))
 	size := len(b.batches())
@@ -41,6 +49,9 @@ func TestFailOver(t *testing.T) {
 	require.Equal(t, lso, p.StopOffset)
 	require.Equal(t, lso, p.BarrierOffset)
 	require.Equal(t, lso-1, p.LastMirroredOffset)
+	require.Equal(t, would, p.StopCut, "it was told before")
+	require.Equal(t, mirrorrpc.NothingCut, p.WouldCut)
+	require.Equal(t, mirrorrpc.NothingOpen, p.OldestOpen)
 	require.Less(t, len(b.batches()), size)
 	below := belowOffset(t, a.batches(), lso)
 	b.requireFailedOver(below, lso)

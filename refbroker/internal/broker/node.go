@@ -216,7 +216,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 
 // openQuorum checks whose the data folder is, and joins the quorum. The
 // quorum's store is what keeps another process out of the folder, so the
-// folder is claimed only after that.
+// folder is claimed only once that is open.
 func (n *Node) openQuorum(ctx context.Context) (clusterID string, err error) {
 	cfg := n.cfg
 	if err := cfg.Host.FS.MkdirAll(cfg.DataDir, 0o755); err != nil {
@@ -242,17 +242,8 @@ func (n *Node) openQuorum(ctx context.Context) (clusterID string, err error) {
 		Host: cfg.Host, Log: cfg.Log, Dir: filepath.Join(cfg.DataDir, "quorum"), ClusterID: m.clusterID,
 		NodeID: cfg.NodeID, Listen: cfg.RaftListen, OnListen: cfg.OnQuorum, Voters: cfg.Voters,
 		SessionTimeout: cfg.SessionTimeout,
+		Claim:          func(existing bool) error { return m.claim(cfg.Host.FS, cfg.DataDir, existing) },
 	})
-	if err != nil {
-		return "", fmt.Errorf("data folder %s: %w", cfg.DataDir, err)
-	}
-	now, exists, err := readMeta(cfg.Host.FS, cfg.DataDir)
-	if err == nil && exists {
-		return m.clusterID, now.claimedBy(cfg.DataDir, m.clusterID, m.nodeID)
-	}
-	if err == nil {
-		err = m.write(cfg.Host.FS, cfg.DataDir)
-	}
 	if err != nil {
 		return "", fmt.Errorf("data folder %s: %w", cfg.DataDir, err)
 	}

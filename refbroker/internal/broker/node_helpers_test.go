@@ -46,7 +46,7 @@ func (n *testNode) start() {
 
 // ctx ends long before the test binary does.
 func (n *testNode) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(n.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
 	n.t.Cleanup(cancel)
 	return ctx
 }

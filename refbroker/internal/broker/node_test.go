@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -166,6 +167,30 @@ func TestAFolderIsRefusedToOthers(t *testing.T) {
 	require.ErrorContains(t, taken, "address already in use")
 
 	require.Equal(t, []string{"kept"}, n.consume("t", 1, kgo.ReadCommitted()), "none of this touched the owner")
+}
+
+// A folder whose meta.properties was lost is not taken for one of a new cluster.
+func TestAFolderWithoutItsMetaProperties(t *testing.T) {
+	n := startNode(t)
+	n.topic("t", 1)
+	n.produce(n.client(), "t", "kept")
+	id := n.ClusterID()
+	require.NoError(t, n.Close())
+	path := filepath.Join(n.cfg.DataDir, metaFile)
+	lost, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	for _, given := range []string{"", id} {
+		cfg := n.cfg
+		cfg.ClusterID = given
+		_, err = Start(n.ctx(), cfg)
+		require.ErrorContains(t, err, "meta.properties is missing, and there is metadata of a cluster: put the file back")
+		require.NoFileExists(t, path)
+	}
+	require.NoError(t, os.WriteFile(path, lost, 0o600))
+	n.start()
+	require.Equal(t, id, n.ClusterID())
+	require.Equal(t, []string{"kept"}, n.consume("t", 1, kgo.ReadCommitted()))
 }
 
 func TestAReadOnlyDiskIsToldAtTheStart(t *testing.T) {

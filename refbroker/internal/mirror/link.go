@@ -39,6 +39,10 @@ type link struct {
 	newFetcher func(addr string) *fetcher
 	// expected is the cluster id that the source must have.
 	expected string
+	// ended is closed once the mirror is another, or gone, and end closes it; the
+	// fetchers end then. nil for a link that has none.
+	ended <-chan struct{}
+	end   context.CancelFunc
 
 	// refresh is held by who asks the source, which many want at once.
 	refresh lock.Mutex
@@ -195,6 +199,9 @@ func (l *link) fetcherTo(addr string) *fetcher {
 	}
 	return f
 }
+
+// errLinkEnded is why a driver takes the way to its source anew.
+var errLinkEnded = errors.New("the mirror has changed")
 
 // permanent reports whether an error of the source will not go away by
 // itself: the mirror fails then, until the operator starts or stops it.

@@ -147,6 +147,12 @@ func (m *Manager) reconcile(ctx context.Context, img *quorum.Image) {
 			delete(m.status, key)
 		}
 	}
+	for name, l := range m.links {
+		if img.Mirrors[name] != l.mirror {
+			l.end()
+			delete(m.links, name)
+		}
+	}
 }
 
 // driven reports whether a driver has something to do in a state.
@@ -179,9 +185,13 @@ func (m *Manager) startLocked(ctx context.Context, key partitionKey) {
 func (m *Manager) linkOf(ctx context.Context, mirror *quorum.Mirror) *link {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l, ok := m.links[mirror.Name]; ok && l.mirror == mirror {
-		return l
+	if l, ok := m.links[mirror.Name]; ok {
+		if l.mirror == mirror {
+			return l
+		}
+		l.end()
 	}
+	life, end := context.WithCancel(ctx)
 	topics := func() []string {
 		var names []string
 		for _, t := range m.quorum.Image().Topics {
@@ -194,10 +204,11 @@ func (m *Manager) linkOf(ctx context.Context, mirror *quorum.Mirror) *link {
 	l := newLink(m.cluster, mirror, m.host, topics, func(addr string) *fetcher {
 		f := newFetcher(m.host, m.log.With("mirror", mirror.Name), addr, ExpectedCluster(m.defects, mirror.SourceClusterID), m.defects.Has(defect.LateFetchAppended))
 		f.blind = m.defects.Has(defect.DownstreamNotRealigned)
-		m.wg.Go(func() { f.run(ctx) })
+		m.wg.Go(func() { f.run(life) })
 		return f
 	})
 	l.expected = ExpectedCluster(m.defects, mirror.SourceClusterID)
+	l.ended, l.end = life.Done(), end
 	m.links[mirror.Name] = l
 	return l
 }

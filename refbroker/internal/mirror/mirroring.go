@@ -102,6 +102,14 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 			d.removeFetcher()
 			stale = generation
 			continue
+		case errors.Is(out.err, errLinkEnded):
+			d.removeFetcher()
+			if v, err = d.view(); err != nil {
+				return err
+			}
+			l = d.m.linkOf(d.fetchers, v.mirror)
+			stale = l.fresh()
+			continue
 		case permanent(out.err):
 			return out.err
 		}
@@ -147,6 +155,8 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 		select {
 		case out := <-reg.out:
 			return out, nil
+		case <-l.ended:
+			return outcome{err: errLinkEnded}, nil
 		case <-look.C:
 			if err := d.lookUp(ctx, l, part); err != nil {
 				return outcome{}, err

@@ -149,17 +149,9 @@ func (m *MirrorPartition) desire(want MirrorState, discard bool) (changed bool, 
 		err = m.start(discard)
 		m.Error, m.Attempts = "", 0
 	case Paused:
-		switch m.State {
-		case Stopping, Stopped, Unknown:
-			err = fmt.Errorf("%s: %w", m.State, ErrMirrorTopicBeingStopped)
-		case Paused:
-		default:
-			err = m.become(Pausing)
-		}
+		err = m.take(EventPause)
 	case Stopped:
-		if m.State != Stopped && m.State != Unknown {
-			err = m.become(Stopping)
-		}
+		err = m.take(EventStop)
 	default:
 		err = fmt.Errorf("desired mirror state %s: %w", want, kerr.InvalidRequest)
 	}
@@ -172,28 +164,22 @@ func (m *MirrorPartition) start(discard bool) error {
 	switch m.State {
 	case Unknown, Stopped:
 		m.Aligned, m.AlignedAt, m.AlignCut, m.Discard = false, 0, nil, discard
-		return m.become(LogTruncation)
 	case Failed, Pausing, Paused:
-		if m.State == Pausing {
-			m.State = Paused
-		}
 		m.Discard = discard
-		if m.Aligned && !discard {
-			return m.become(Mirroring)
+		to, err := m.State.next(EventStart, m.Aligned && !discard) // what is discarded is aligned anew
+		if err == nil {
+			m.State = to
 		}
-		return m.become(LogTruncation)
-	case Stopping:
-		return fmt.Errorf("%s: %w", m.State, ErrMirrorTopicNotStopped)
-	case LogTruncation:
-		if !m.Aligned {
+		return err
+	case LogTruncation, EpochFencing, Mirroring:
+		switch {
+		case m.State == LogTruncation && !m.Aligned:
 			m.Discard = m.Discard || discard
-			return nil
+		case discard && !m.Discard:
+			return fmt.Errorf("%s: what is mirrored can be discarded after a stop: %w", m.State, ErrMirrorTopicNotStopped)
 		}
 	}
-	if discard && !m.Discard {
-		return fmt.Errorf("%s: what is mirrored can be discarded after a stop: %w", m.State, ErrMirrorTopicNotStopped)
-	}
-	return nil
+	return m.take(EventStart)
 }
 
 // SetMirrorState records a partition's step from one state to the next. It is
@@ -224,8 +210,9 @@ func (c SetMirrorState) edits(*Image) (string, int32, func(*Partition) error) {
 		if p.Mirror.State != c.From {
 			return fmt.Errorf("mirror state %s, not %s: %w", p.Mirror.State, c.From, kerr.InvalidUpdateVersion)
 		}
-		if c.To == Stopped {
-			return fmt.Errorf("%s without the end of a stop: %w", c.To, kerr.InvalidUpdateVersion)
+		event, err := eventOf(c.From, c.To)
+		if err != nil {
+			return err
 		}
 		if c.Cut {
 			p.Mirror.Cutting = nil
@@ -234,7 +221,7 @@ func (c SetMirrorState) edits(*Image) (string, int32, func(*Partition) error) {
 			return fmt.Errorf("%s before the log was cut to %d: %w", c.To, p.Mirror.Cutting.At, kerr.InvalidUpdateVersion)
 		}
 		p.Mirror.Error, p.Mirror.Attempts = c.Error, c.Attempts
-		return p.Mirror.become(c.To)
+		return p.Mirror.take(event)
 	}
 }
 
@@ -272,8 +259,8 @@ func (c AlignMirror) edits(img *Image) (string, int32, func(*Partition) error) {
 			return err
 		}
 		m := &p.Mirror
-		if m.State != LogTruncation && m.State != Mirroring {
-			return fmt.Errorf("alignment in mirror state %s: %w", m.State, kerr.InvalidUpdateVersion)
+		if err := m.take(EventAlign); err != nil {
+			return err
 		}
 		if m.Cutting != nil {
 			return fmt.Errorf("alignment before the log was cut to %d, where the last one was: %w", m.Cutting.At, kerr.InvalidUpdateVersion)
@@ -380,11 +367,8 @@ func (c CutForStop) edits(*Image) (string, int32, func(*Partition) error) {
 			return err
 		}
 		m := &p.Mirror
-		if m.State != Stopping {
-			return fmt.Errorf("cut for a stop in mirror state %s: %w", m.State, kerr.InvalidUpdateVersion)
-		}
-		if !m.Aligned {
-			return fmt.Errorf("cut for a stop on a log that was never aligned: %w", kerr.InvalidUpdateVersion)
+		if err := m.take(EventCut); err != nil {
+			return err
 		}
 		if m.Cutting != nil {
 			return fmt.Errorf("cut for a stop before the log was cut to %d, where it was aligned: %w", m.Cutting.At, kerr.InvalidUpdateVersion)
@@ -422,13 +406,13 @@ func (c FinishStop) edits(*Image) (string, int32, func(*Partition) error) {
 		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
 			return err
 		}
-		if p.Mirror.State != Stopping {
-			return fmt.Errorf("end of a stop in mirror state %s: %w", p.Mirror.State, kerr.InvalidUpdateVersion)
+		if err := p.Mirror.take(EventFinish); err != nil {
+			return err
 		}
 		if p.Mirror.Aligned && p.Mirror.Current == nil {
 			return fmt.Errorf("end of a stop that cut nothing, on a log that was aligned: %w", kerr.InvalidUpdateVersion)
 		}
-		p.Mirror.State, p.Mirror.Current, p.Mirror.Error, p.Mirror.Attempts = Stopped, nil, "", 0
+		p.Mirror.Current, p.Mirror.Error, p.Mirror.Attempts = nil, "", 0
 		p.Mirror.Discard, p.Mirror.Upstream = false, nil
 		return nil
 	}

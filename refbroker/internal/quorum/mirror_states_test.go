@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,40 +23,45 @@ func mirrored(state MirrorState, aligned bool) *Image {
 	return img
 }
 
-// Every state meets every event: the state that follows, or "" for a refusal.
-func TestStatesAndEvents(t *testing.T) {
-	events := []struct {
-		name  string
-		event func(from MirrorState) Command
-	}{
-		{"start", func(MirrorState) Command {
-			return SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Mirroring}
-		}},
-		{"pause", func(MirrorState) Command {
-			return SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Paused}
-		}},
-		{"stop", func(MirrorState) Command {
-			return SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Stopped}
-		}},
-		{"mirroring", func(from MirrorState) Command {
-			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: Mirroring}
-		}},
-		{"fence", func(from MirrorState) Command {
-			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: EpochFencing}
-		}},
-		{"paused", func(from MirrorState) Command {
-			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: Paused}
-		}},
-		{"fail", func(from MirrorState) Command {
-			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: Failed, Error: "why"}
-		}},
-		{"stopped by state", func(from MirrorState) Command {
-			return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: Stopped}
-		}},
-		{"align", func(MirrorState) Command { return AlignMirror{Topic: "t", LeaderEpoch: 4, Target: 3, LogEpoch: 9} }},
-		{"cut", func(MirrorState) Command { return CutForStop{Topic: "t", LeaderEpoch: 4, L: 7, LogEpoch: 9} }},
-		{"finish", func(MirrorState) Command { return FinishStop{Topic: "t", LeaderEpoch: 4} }},
+// event is the command that an event is.
+func (e MirrorEvent) command(from MirrorState) Command {
+	desire := func(want MirrorState) Command {
+		return SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: want}
 	}
+	state := func(to MirrorState) Command {
+		return SetMirrorState{Topic: "t", LeaderEpoch: 4, From: from, To: to, Error: "why"}
+	}
+	switch e {
+	case EventStart:
+		return desire(Mirroring)
+	case EventPause:
+		return desire(Paused)
+	case EventStop:
+		return desire(Stopped)
+	case EventAlign:
+		return AlignMirror{Topic: "t", LeaderEpoch: 4, Target: 3, LogEpoch: 9}
+	case EventMirror:
+		return state(Mirroring)
+	case EventFence:
+		return state(EpochFencing)
+	case EventPaused:
+		return state(Paused)
+	case EventFail:
+		return state(Failed)
+	case EventStay:
+		return state(from)
+	case EventCut:
+		return CutForStop{Topic: "t", LeaderEpoch: 4, L: 7, LogEpoch: 9}
+	case EventFinish:
+		return FinishStop{Topic: "t", LeaderEpoch: 4}
+	}
+	panic(e)
+}
+
+// Every state meets every event, with a log that is aligned and with one that is
+// not: the state that follows, or "" for a refusal. Written down a second time,
+// on purpose: what the table of transitions says is not taken from itself.
+func TestStatesAndEvents(t *testing.T) {
 	const (
 		un, tr, fe, mi, pg, pd, sg, sd, fa, no = "UNKNOWN", "LOG_TRUNCATION", "EPOCH_FENCING", "MIRRORING", "PAUSING", "PAUSED", "STOPPING", "STOPPED", "FAILED", ""
 	)
@@ -66,46 +70,70 @@ func TestStatesAndEvents(t *testing.T) {
 		aligned bool
 		next    []string // by event
 	}{
-		//                       start pause stop mirroring fence paused fail stopped align cut finish
+		//                       start pause stop align mirror fence paused fail stay cut finish
 		{Unknown, false, []string{tr, no, un, no, no, no, no, no, no, no, no}},
-		{LogTruncation, false, []string{tr, pg, sg, mi, no, no, fa, no, tr, no, no}},
-		{LogTruncation, true, []string{tr, pg, sg, mi, no, no, fa, no, tr, no, no}},
-		{EpochFencing, true, []string{fe, pg, sg, mi, fe, no, fa, no, no, no, no}},
-		{Mirroring, true, []string{mi, pg, sg, mi, fe, no, fa, no, mi, no, no}},
-		{Pausing, false, []string{tr, pg, sg, no, no, pd, fa, no, no, no, no}},
-		{Pausing, true, []string{mi, pg, sg, no, no, pd, fa, no, no, no, no}},
-		{Paused, false, []string{tr, pd, sg, mi, no, pd, fa, no, no, no, no}},
-		{Paused, true, []string{mi, pd, sg, mi, no, pd, fa, no, no, no, no}},
-		{Stopping, false, []string{no, no, sg, no, no, no, no, no, no, no, sd}},
-		{Stopping, true, []string{no, no, sg, no, no, no, no, no, no, sg, no}},
+		{Unknown, true, []string{tr, no, un, no, no, no, no, no, no, no, no}},
+		{LogTruncation, false, []string{tr, pg, sg, tr, mi, no, no, fa, tr, no, no}},
+		{LogTruncation, true, []string{tr, pg, sg, tr, mi, no, no, fa, tr, no, no}},
+		{EpochFencing, false, []string{fe, pg, sg, no, mi, fe, no, fa, fe, no, no}},
+		{EpochFencing, true, []string{fe, pg, sg, no, mi, fe, no, fa, fe, no, no}},
+		{Mirroring, false, []string{mi, pg, sg, mi, mi, fe, no, fa, mi, no, no}},
+		{Mirroring, true, []string{mi, pg, sg, mi, mi, fe, no, fa, mi, no, no}},
+		{Pausing, false, []string{tr, pg, sg, no, no, no, pd, fa, pg, no, no}},
+		{Pausing, true, []string{mi, pg, sg, no, no, no, pd, fa, pg, no, no}},
+		{Paused, false, []string{tr, pd, sg, no, no, no, no, no, no, no, no}},
+		{Paused, true, []string{mi, pd, sg, no, no, no, no, no, no, no, no}},
+		{Stopping, false, []string{no, no, sg, no, no, no, no, no, sg, no, sd}},
+		{Stopping, true, []string{no, no, sg, no, no, no, no, no, sg, sg, no}}, // no finish before the cut
+		{Stopped, false, []string{tr, no, sd, no, no, no, no, no, no, no, no}},
 		{Stopped, true, []string{tr, no, sd, no, no, no, no, no, no, no, no}},
-		{Failed, false, []string{tr, pg, sg, mi, no, no, fa, no, no, no, no}},
-		{Failed, true, []string{mi, pg, sg, mi, no, no, fa, no, no, no, no}},
+		{Failed, false, []string{tr, pg, sg, no, no, no, no, no, no, no, no}},
+		{Failed, true, []string{mi, pg, sg, no, no, no, no, no, no, no, no}},
 	}
+	require.Len(t, table, 2*len(MirrorStates()), "every state, aligned and not")
 	for _, row := range table {
-		for i, e := range events {
-			t.Run(fmt.Sprintf("%s aligned=%v %s", row.state, row.aligned, e.name), func(t *testing.T) {
+		require.Len(t, row.next, len(MirrorEvents()))
+		for i, e := range MirrorEvents() {
+			t.Run(fmt.Sprintf("%s aligned=%v %s", row.state, row.aligned, e), func(t *testing.T) {
 				img := mirrored(row.state, row.aligned)
-				next, _, err := e.event(row.state).apply(img)
-				require.Equal(t, row.state, img.Topics["t"].Partitions[0].Mirror.State, "the old image changed")
+				before := fmt.Sprintf("%+v", part(img))
+				next, _, err := e.command(row.state).apply(img)
+				require.Equal(t, before, fmt.Sprintf("%+v", part(img)), "the old image changed")
 				if row.next[i] == no {
 					require.Error(t, err)
+					var k *kerr.Error
+					require.ErrorAs(t, err, &k, "a refusal has a code")
 					return
 				}
 				require.NoError(t, err)
-				require.Equal(t, row.next[i], next.Topics["t"].Partitions[0].Mirror.State.String())
+				require.Equal(t, row.next[i], part(next).Mirror.State.String())
 			})
 		}
 	}
+}
+
+// A partition is in one state of an event at most one state later, and none is a
+// dead end.
+func TestTransitionsAreUnambiguous(t *testing.T) {
+	seen := map[string]bool{}
+	leaves := map[MirrorState]bool{}
+	for _, tr := range MirrorTransitions() {
+		for _, aligned := range []bool{false, true} {
+			if !tr.guard.holds(aligned) {
+				continue
+			}
+			key := fmt.Sprint(tr.From, tr.Event, aligned)
+			require.False(t, seen[key], "%s meets %s twice", tr.From, tr.Event)
+			seen[key] = true
+		}
+		leaves[tr.From] = leaves[tr.From] || tr.From != tr.To
+		if tr.Event == EventStop && tr.From != Unknown && tr.From != Stopped {
+			require.Equal(t, Stopping, tr.To, "a stop is accepted in every state (OPS-1)")
+		}
+	}
 	for _, s := range MirrorStates() {
-		require.True(t, slices.ContainsFunc(table, func(r struct {
-			state   MirrorState
-			aligned bool
-			next    []string
-		},
-		) bool {
-			return r.state == s
-		}), "no row for %s", s)
+		require.True(t, leaves[s], "nothing leads out of %s", s)
+		require.True(t, seen[fmt.Sprint(s, EventStop, true)], "a stop is accepted in %s", s)
 	}
 }
 

@@ -37,6 +37,10 @@ type Config struct {
 	// SessionTimeout is how long a broker may be silent before it is fenced; 0
 	// is [DefaultSessionTimeout].
 	SessionTimeout time.Duration
+	// Claim is called once the store, which keeps other processes out, is open, and
+	// says whether it may be used: existing is whether there is anything in it. nil
+	// always may.
+	Claim func(existing bool) error
 }
 
 // Node is a member of the metadata quorum.
@@ -110,6 +114,9 @@ func (n *Node) start(ctx context.Context) error {
 		Logger:                logger, Stream: n.stream, MaxPool: 3, Timeout: 10 * time.Second,
 	})
 	exists, err := raft.HasExistingState(n.stores.Log, n.stores.Stable, snapshots)
+	if err == nil && n.cfg.Claim != nil {
+		err = n.cfg.Claim(exists)
+	}
 	if err == nil && !exists {
 		err = raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, snapshots, n.transport, configuration(voters))
 	}

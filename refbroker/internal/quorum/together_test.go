@@ -116,16 +116,16 @@ func TestProposalsAreGathered(t *testing.T) {
 		}
 		return result, err
 	})
-	pause := func(topic string, index, epoch int32) error {
-		return b.Apply(t.Context(), t.Context(), SetMirrorState{Topic: topic, Partition: index, LeaderEpoch: epoch, From: Mirroring, To: Pausing})
+	fence := func(topic string, index, epoch int32) error {
+		return b.Apply(t.Context(), t.Context(), SetMirrorState{Topic: topic, Partition: index, LeaderEpoch: epoch, From: Mirroring, To: EpochFencing})
 	}
 	var all sync.WaitGroup
-	all.Go(func() { require.NoError(t, pause("t", 0, 4)) })
+	all.Go(func() { require.NoError(t, fence("t", 0, 4)) })
 	<-first
 	for i := range int32(3) {
-		all.Go(func() { require.NoError(t, pause("u", i, 4)) })
+		all.Go(func() { require.NoError(t, fence("u", i, 4)) })
 	}
-	all.Go(func() { require.ErrorIs(t, pause("t", 1, 3), kerr.FencedLeaderEpoch) })
+	all.Go(func() { require.ErrorIs(t, fence("t", 1, 3), kerr.FencedLeaderEpoch) })
 	require.Eventually(t, func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -136,7 +136,7 @@ func TestProposalsAreGathered(t *testing.T) {
 	b.Wait()
 	require.Len(t, records, 2)
 	require.Len(t, records[1].(Together).Commands, 4)
-	require.Equal(t, Pausing, img.Topics["u"].Partitions[2].Mirror.State)
+	require.Equal(t, EpochFencing, img.Topics["u"].Partitions[2].Mirror.State)
 	require.Equal(t, Mirroring, img.Topics["t"].Partitions[1].Mirror.State)
 
 	// Who no longer waits is told so; what the others proposed goes on.

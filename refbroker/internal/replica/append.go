@@ -14,6 +14,11 @@ import (
 
 // Append implements [API]. It writes offsets and leader epoch into raw.
 func (p *Partition) Append(ctx context.Context, raw []byte, o AppendOptions) (AppendResult, error) {
+	if o.Purpose == ForClient {
+		if err := p.checkKeys(raw); err != nil {
+			return AppendResult{}, err
+		}
+	}
 	if !p.order.TryLock() {
 		var cancel context.CancelFunc
 		ctx, cancel = o.bound(ctx)
@@ -142,10 +147,15 @@ func (p *Partition) followed(o ReadOptions, epoch int32, end int64) error {
 	p.mu.Lock()
 	r := p.role
 	known := slices.Contains(r.replicas, o.ReplicaID)
+	begins := false
 	if known && r.epoch == epoch {
 		p.progress.fetch(o.ReplicaID, o.ReplicaEpoch, o.Offset, end, time.Now())
+		begins = p.progress.begins(o.ReplicaID, o.LogStart)
 	}
 	p.mu.Unlock()
+	if begins {
+		p.notify()
+	}
 	if !known {
 		return fmt.Errorf("%s: node %d is no replica: %w", p.Name(), o.ReplicaID, kerr.NotLeaderForPartition)
 	}

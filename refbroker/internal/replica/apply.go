@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -76,7 +77,14 @@ func (m *Manager) Apply(img *quorum.Image) error {
 			live[id] = b.Epoch
 		}
 	}
-	m.live.Store(&live)
+	before := m.live.Swap(&live)
+	if before != nil && !maps.Equal(*before, live) {
+		defer func() {
+			for _, p := range m.All() {
+				p.notify() // who waits for a replica waits for one that lives
+			}
+		}()
+	}
 	var changes []*change
 	for _, t := range img.Topics {
 		for i, p := range t.Partitions {
@@ -90,6 +98,7 @@ func (m *Manager) Apply(img *quorum.Image) error {
 			}
 		}
 	}
+	m.openAll(changes)
 	errs = errors.Join(errs, m.applyAll(changes))
 	if m.made {
 		// One sync for all the folders that were made.
@@ -109,13 +118,13 @@ func (m *Manager) Apply(img *quorum.Image) error {
 type change struct {
 	to   applied
 	part *Partition
-	made bool // the partition was opened for it
+	made bool // the partition is opened for it
+	conf topicConfig
 	role role
 	err  error
 }
 
-// prepareOne says what q changes in a partition, nil for nothing. It opens or
-// makes the log of one that is new.
+// prepareOne says what q changes in a partition, nil for nothing.
 func (m *Manager) prepareOne(t *quorum.Topic, index int32, q *quorum.Partition) (*change, error) {
 	name := partitionName(t.Name, index)
 	p, ok := m.Get(t.Name, index)
@@ -127,13 +136,33 @@ func (m *Manager) prepareOne(t *quorum.Topic, index int32, q *quorum.Partition) 
 		return nil, err
 	}
 	if !ok {
-		if p, err = m.open(t, index, q, conf); err != nil {
+		if err := m.claim(filepath.Join(m.dir, name), t.ID); err != nil {
 			return nil, err
 		}
+		p = m.newPartition(t, index, q)
 	} else if old := m.seen[name].topic; old != t {
 		p.log.Reconfigure(m.logConfig(t, conf))
 	}
-	return &change{to: applied{t, q}, part: p, made: !ok, role: m.roleOf(t, q, conf)}, nil
+	return &change{to: applied{t, q}, part: p, made: !ok, conf: conf, role: m.roleOf(t, q, conf)}, nil
+}
+
+// openAll opens or makes the logs of partitions that are new, as many at a time
+// as there are processors: recovery reads and checks all that a crash may have
+// torn.
+func (m *Manager) openAll(changes []*change) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, c := range changes {
+		if !c.made {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			c.part.log, c.err = m.open(c.to.topic, c.part.Name(), c.conf)
+			<-slots
+		})
+	}
+	all.Wait()
 }
 
 // applyTogether is how many partitions take on a new role at a time.
@@ -145,6 +174,9 @@ func (m *Manager) applyAll(changes []*change) error {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, applyTogether)
 	for _, c := range changes {
+		if c.err != nil {
+			continue // it was not opened
+		}
 		slots <- struct{}{}
 		all.Go(func() {
 			c.err = c.part.assume(c.role, c.to.partition.Mirror.Stops)
@@ -156,7 +188,7 @@ func (m *Manager) applyAll(changes []*change) error {
 	for _, c := range changes {
 		p := c.part
 		if c.err != nil {
-			if c.made {
+			if c.made && p.log != nil {
 				c.err = errors.Join(c.err, p.close(false))
 			}
 			errs = errors.Join(errs, fmt.Errorf("%s: %w", p.Name(), c.err))
@@ -164,6 +196,7 @@ func (m *Manager) applyAll(changes []*change) error {
 		}
 		m.seen[p.Name()] = c.to
 		if c.made {
+			m.made = true
 			m.mu.Lock()
 			m.parts[key{p.topic, p.index}] = p
 			m.mu.Unlock()
@@ -262,26 +295,21 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 }
 
 // open opens or makes the log of a partition.
-func (m *Manager) open(t *quorum.Topic, index int32, q *quorum.Partition, conf topicConfig) (*Partition, error) {
-	name := partitionName(t.Name, index)
-	dir := filepath.Join(m.dir, name)
-	if err := m.claim(dir, t.ID); err != nil {
-		return nil, err
-	}
-	log, err := storage.Open(m.fs, dir, m.logConfig(t, conf), storage.OpenOptions{
+func (m *Manager) open(t *quorum.Topic, name string, conf topicConfig) (*storage.Log, error) {
+	return storage.Open(m.fs, filepath.Join(m.dir, name), m.logConfig(t, conf), storage.OpenOptions{
 		TopicID: t.ID, Clean: m.clean, RecoveryPoint: m.before.recovery[name],
 		LogStart: m.before.start[name], HighWatermark: m.before.high[name],
 	})
-	if err != nil {
-		return nil, err
-	}
-	m.made = true
+}
+
+// newPartition is a partition whose log is still to be opened.
+func (m *Manager) newPartition(t *quorum.Topic, index int32, q *quorum.Partition) *Partition {
 	return &Partition{
-		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal, log: log,
+		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal,
 		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered, save: m.saveMarks,
 		forgotten: m.cfg.Defects.Has(defect.ReadOnlyAfterRestart) && t.Mirror != "" && q.Mirror.State == quorum.Stopped,
 		order:     lock.New(), role: role{leader: -1, epoch: -1}, lag: m.cfg.Lag, eligible: m.eligible, joined: m.joined, kept: -1,
-	}, nil
+	}
 }
 
 // claim makes dir the folder of the topic with id: a folder of another topic

@@ -17,7 +17,7 @@ func TestCompactionFollowsTheTopicsConfigs(t *testing.T) {
 		configs["segment.bytes"] = "14"
 		p := w.topic(name, configs, node)
 		for _, v := range []string{"a", "b", "c"} {
-			add(t, p, plain(v), anyEpoch(ForClient)) // without keys: the cleaner drops them
+			add(t, p, plain(v), anyEpoch(ForInternal)) // without keys: the cleaner drops them
 		}
 		return p
 	}
@@ -58,7 +58,7 @@ func TestCompactionFollowsTheTopicsConfigs(t *testing.T) {
 	require.Equal(t, []string{"2:c"}, left(t, mirrored))
 	w.restart(false)
 	require.EqualValues(t, 2, w.get("mirrored").CleanedUpTo())
-	require.EqualValues(t, 3, add(t, w.get("mirrored"), plain("d"), anyEpoch(ForClient)).BaseOffset)
+	require.EqualValues(t, 3, add(t, w.get("mirrored"), plain("d"), anyEpoch(ForInternal)).BaseOffset)
 }
 
 // A mirror that starts while a log is compacted finds it as it was.
@@ -66,7 +66,7 @@ func TestMirrorStartsDuringACompaction(t *testing.T) {
 	w := newWorld(t)
 	p := w.topic("t", map[string]string{"segment.bytes": "14", "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}, node)
 	for _, v := range []string{"a", "b", "c"} {
-		add(t, p, records(1, 0, int32(v[0]-'a'), false, v), anyEpoch(ForClient))
+		add(t, p, records(1, 0, int32(v[0]-'a'), false, v), anyEpoch(ForInternal))
 	}
 	// Between the round's reading and its swap the mirror starts.
 	started := false

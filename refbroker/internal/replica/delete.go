@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -45,4 +46,20 @@ func (p *Partition) deleteRecords(offset int64) (int64, error) {
 		return 0, fmt.Errorf("%s: %w", p.Name(), storageError(err))
 	}
 	return start, nil
+}
+
+// AwaitDeleted implements [API].
+func (p *Partition) AwaitDeleted(ctx context.Context, offset int64) (low int64, err error) {
+	err = p.waitFor(ctx, func() (bool, error) {
+		r, err := p.leading(-1)
+		if err != nil {
+			return false, err
+		}
+		start := p.log.Marks().LogStart
+		p.mu.Lock()
+		low = p.progress.lowWatermark(r.replicas, start, p.eligible)
+		p.mu.Unlock()
+		return low >= offset, nil
+	})
+	return low, err
 }

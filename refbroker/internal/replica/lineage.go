@@ -30,6 +30,24 @@ func (p *Partition) NoteBarriers(source []Barrier) error {
 	return nil
 }
 
+// ListsLost reports whether this replica of a partition that was ever mirrored
+// has to ask its leader which barriers its log has had, and who wrote them: the
+// file of that was lost, or never was here.
+func (p *Partition) ListsLost() bool {
+	p.mu.Lock()
+	mirrored := len(p.role.cuts) > 0
+	p.mu.Unlock()
+	return mirrored && p.log.ListsLost()
+}
+
+// RestoreBarriers takes over the leader's list.
+func (p *Partition) RestoreBarriers(leaders []Barrier) error {
+	if err := p.log.RestoreBarriers(stored(leaders)); err != nil {
+		return fmt.Errorf("%s: restore the list of barriers: %w", p.Name(), storageError(err))
+	}
+	return nil
+}
+
 func stored(list []Barrier) []storage.Barrier {
 	out := make([]storage.Barrier, len(list))
 	for i, b := range list {

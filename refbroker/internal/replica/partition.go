@@ -59,7 +59,9 @@ type Partition struct {
 	progress progress
 	pending  *proposal
 	changed  chan struct{}
-	closed   bool
+	// previewed is the last preview of a stop.
+	previewed *previewed
+	closed    bool
 	// kept is the defect of a follower that has ignored a cut: up to where it has
 	// seen the leader's log since, -1 for none.
 	kept int64

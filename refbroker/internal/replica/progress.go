@@ -27,6 +27,8 @@ type follower struct {
 	// fetched is when it fetched last, and leaderEnd the leader's log end then.
 	fetched   time.Time
 	leaderEnd int64
+	// start is where its log begins.
+	start int64
 }
 
 // begin starts a leadership. Members of the ISR have the whole lag time to show
@@ -66,6 +68,34 @@ func (p *progress) fetch(id int32, epoch, at, leaderEnd int64, now time.Time) {
 	}
 	f.end, f.epoch, f.fetched, f.leaderEnd = at, epoch, now, leaderEnd
 	p.by[id] = f
+}
+
+// begins notes where a replica's log begins, and says whether that is news.
+func (p *progress) begins(id int32, start int64) bool {
+	f, ok := p.by[id]
+	if !ok || f.start == start {
+		return false
+	}
+	f.start = start
+	p.by[id] = f
+	return true
+}
+
+// lowWatermark is the lowest start of the replicas that live, -1 while one is
+// not known.
+func (p *progress) lowWatermark(replicas []int32, own int64, may eligible) int64 {
+	low := own
+	for _, id := range replicas {
+		if id == p.self || !may(id, -1) {
+			continue
+		}
+		f, ok := p.by[id]
+		if !ok || f.end < 0 {
+			return -1
+		}
+		low = min(low, f.start)
+	}
+	return low
 }
 
 // known is a replica's log end; ok is false while it is not known.

@@ -75,6 +75,8 @@ type ReadOptions struct {
 	ReplicaEpoch int64
 	// CurrentLeaderEpoch and LastFetchedEpoch as in Fetch; -1 for none.
 	CurrentLeaderEpoch, LastFetchedEpoch int32
+	// LogStart is where the follower's log begins.
+	LogStart int64
 	// Lend lets the answer be a section of the log's file instead of bytes.
 	Lend bool
 }
@@ -147,6 +149,9 @@ type API interface {
 	// DeleteRecords raises the log's start to offset, -1 for the high
 	// watermark, and returns the start; a mirrored partition refuses it (RO-3).
 	DeleteRecords(offset int64) (start int64, err error)
+	// AwaitDeleted waits until every replica that lives begins at offset or later,
+	// and returns the lowest start of them (the low watermark), also with an error.
+	AwaitDeleted(ctx context.Context, offset int64) (low int64, err error)
 	// Leader is the leader that the quorum named and its epoch; -1 for none.
 	Leader() (node int32, epoch int32)
 	// CheckLeader returns why this replica can't answer for the partition:
@@ -196,6 +201,8 @@ type API interface {
 	CutAnew(start int64, epoch int32, below []Barrier) error
 	// CountRecords counts the records from offset on, without control records.
 	CountRecords(offset int64) (int64, error)
+	// Preview says what a stop now would cut, and why (OPS-4).
+	Preview() (Preview, error)
 	// AppendBarrier appends this partition's own MIRROR_PID_RESET at the log
 	// end and returns its offset; stop is remembered beside the log, synced,
 	// before it. A barrier of this stop that is there already is found instead.
@@ -221,6 +228,17 @@ type Barrier struct {
 	// Writer is the cluster that wrote it, "" when not known.
 	Writer string
 	Own    bool
+}
+
+// Preview is what a stop would do to a log.
+type Preview struct {
+	// At is where the log would be cut, LogEnd where it ends, Records what lies
+	// between, without control records.
+	At, LogEnd, Records int64
+	// Oldest is the open transaction that began first, nil for none, and Since
+	// the timestamp of its first record in ms.
+	Oldest *psm.Producer
+	Since  int64
 }
 
 // Lineage is the barrier list of a leader's log, with the leader epoch in which

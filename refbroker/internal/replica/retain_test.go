@@ -16,7 +16,7 @@ func TestRetentionFollowsTheTopicsConfigs(t *testing.T) {
 		configs["segment.bytes"] = "14"
 		p := w.topic(name, configs, node)
 		for _, v := range []string{"a", "b", "c"} {
-			add(t, p, plain(v), anyEpoch(ForClient))
+			add(t, p, plain(v), anyEpoch(ForInternal))
 		}
 		return p
 	}
@@ -38,7 +38,7 @@ func TestRetentionFollowsTheTopicsConfigs(t *testing.T) {
 	w.restart(false)
 	require.Equal(t, []string{"2:c"}, left(t, w.get("sized")))
 	require.EqualValues(t, 3, w.get("aged").Offsets().LogStart)
-	require.EqualValues(t, 3, add(t, w.get("aged"), plain("d"), anyEpoch(ForClient)).BaseOffset)
+	require.EqualValues(t, 3, add(t, w.get("aged"), plain("d"), anyEpoch(ForInternal)).BaseOffset)
 
 	// A new configuration counts from the next time on.
 	w.edit("kept", func(topic *quorum.Topic, _ *quorum.Partition) {

@@ -242,6 +242,15 @@ func (f *fetcher) take(ctx context.Context, p *followed, r *kmsg.FetchResponseTo
 	case r.DivergingEpoch.Epoch >= 0 || r.DivergingEpoch.EndOffset >= 0:
 		return p.part.Diverged(p.epoch, r.DivergingEpoch.Epoch, r.DivergingEpoch.EndOffset)
 	}
+	if p.part.ListsLost() {
+		l, err := f.lineage(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := p.part.RestoreBarriers(l.Barriers); err != nil {
+			return err
+		}
+	}
 	if replica.HoldsBarrier(r.RecordBatches) {
 		// The batch does not say who wrote it; the leader's list does, and has to
 		// be here before it: this replica may lead next.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -56,6 +57,9 @@ type barrierLists struct {
 	// cutEpoch is the leader epoch of the last cut of mirroring that the log has
 	// followed, 0 for none.
 	cutEpoch int32
+	// lost: there was no file when the log was opened, and nobody has told since
+	// what was in it.
+	lost bool
 }
 
 func loadStops(fsys afero.Fs, dir string) (barrierLists, error) {
@@ -169,6 +173,12 @@ func (l *Log) SetStops(stops []psm.Stop) error {
 	}
 	lists := l.barrierLists
 	lists.stops = slices.Clone(stops)
+	lists.barriers = slices.Clone(l.barriers)
+	for i, b := range lists.barriers {
+		if b.Writer == "" && isOwn(lists.stops, b) {
+			lists.barriers[i].Writer = l.cfg.ClusterID // found by recovery without the file
+		}
+	}
 	if err := l.saveLists(lists); err != nil {
 		return err
 	}
@@ -274,6 +284,37 @@ func (l *Log) NoteBarriers(source []Barrier) error {
 	if slices.Equal(lists.expected, l.expected) && slices.Equal(lists.barriers, l.barriers) {
 		return nil
 	}
+	return l.saveLists(lists)
+}
+
+// ListsLost reports whether the log was opened without its lists, so that who
+// wrote inherited barriers, and which lay below its start, is not known.
+func (l *Log) ListsLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+// RestoreBarriers takes from the list of another replica what was lost of the
+// log's own, synced before it returns.
+func (l *Log) RestoreBarriers(of []Barrier) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	lists := l.barrierLists
+	lists.barriers, lists.lost = slices.Clone(l.barriers), false
+	for _, b := range of {
+		i := slices.IndexFunc(lists.barriers, b.sameBatch)
+		switch {
+		case i < 0 && b.Offset < l.logStart:
+			lists.barriers = append(lists.barriers, b)
+		case i >= 0 && lists.barriers[i].Writer == "":
+			lists.barriers[i].Writer = b.Writer
+		}
+	}
+	slices.SortStableFunc(lists.barriers, func(a, b Barrier) int { return cmp.Compare(a.Offset, b.Offset) })
 	return l.saveLists(lists)
 }
 

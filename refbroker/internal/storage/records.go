@@ -101,3 +101,27 @@ func recordsOf(b *psm.Batch, raw []byte, decompress Decompress) ([]byte, error) 
 	}
 	return out, nil
 }
+
+// Keyless lists the records of a batch that have no key, by their place in it.
+func Keyless(raw []byte, decompress Decompress) (places []int32, err error) {
+	b, err := psm.DecodeHeader(raw)
+	if err != nil || b.IsControl() {
+		return nil, err
+	}
+	if b.Size > len(raw) {
+		return nil, psm.ErrShort
+	}
+	records, err := recordsOf(&b, raw, decompress)
+	if err != nil {
+		return nil, err
+	}
+	place := int32(0)
+	err = eachRecord(&b, records, func(r *record) error {
+		if r.key == nil {
+			places = append(places, place)
+		}
+		place++
+		return nil
+	})
+	return places, err
+}

@@ -144,6 +144,7 @@ func (r *recovery) readLists() (err error) {
 	if r.barrierLists, err = loadStops(r.fs, r.dir); err != nil {
 		return err
 	}
+	r.lost = !ok
 	r.cleaned, err = loadCleaned(r.fs, r.dir)
 	return err
 }
