@@ -156,6 +156,7 @@ Mirror a topic from another cluster, and fail it over:
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		serveCommand(h),
+		formatCommand(h),
 		topicsCommand(h),
 		groupsCommand(h),
 		mirrorsCommand(h.Dial),
@@ -163,6 +164,7 @@ Mirror a topic from another cluster, and fail it over:
 		dumpLogCommand(h.FS),
 		versionCommand(),
 	)
+	giveExamples(root)
 	return root
 }
 

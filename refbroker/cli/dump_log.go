@@ -15,7 +15,7 @@ func dumpLogCommand(fs afero.Fs) *cobra.Command {
 	var o dump.Options
 	cmd := &cobra.Command{
 		Use:   "dump-log --files FILE[,FILE...]",
-		Short: "Print segments, producer snapshots and transaction indexes, as Kafka's dump tool does",
+		Short: "Print segments, indexes, producer snapshots and transaction indexes, as Kafka's dump tool does",
 		Long: `Print the files of a partition, in the format of Kafka's own dump tool; it reads files that Kafka wrote too.
 MIRROR_PID_RESET records are named as that tool names them: MirrorPidReset, with version and source cluster id.
 A damaged file is printed as far as it is whole.`,

@@ -35,11 +35,27 @@ Several nodes are one cluster when all are given the same cluster id and voters:
   refbroker serve --node-id 1 --cluster-id $ID --raft-listen 127.0.0.1:9191 \
     --voter 1=127.0.0.1:9191 --voter 2=127.0.0.1:9192 --voter 3=127.0.0.1:9193
 
+Flags may come from a file, in YAML, under their names:
+
+  node-id: 1
+  data-dir: /var/lib/refbroker
+  voter:
+    1: 10.0.0.1:9191
+    2: 10.0.0.2:9191
+  topic-defaults:
+    min.insync.replicas: 2
+
 SIGINT and SIGTERM stop it cleanly; a second one at once.`,
 		Example: `  refbroker serve
-  refbroker serve --data-dir /tmp/east --listen 127.0.0.1:19092`,
+  refbroker serve --data-dir /tmp/east --listen 127.0.0.1:19092
+  refbroker serve --config /etc/refbroker.yaml --http 127.0.0.1:9404 --log-format json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if f.configFile != "" {
+				if err := fromFile(h.FS, f.configFile, c.Flags()); err != nil {
+					return usageError{err}
+				}
+			}
 			return serve(c.Context(), h, f)
 		},
 	}
@@ -83,6 +99,14 @@ func serve(ctx context.Context, h Host, f serveFlags) (err error) {
 			}
 		})
 	}
+	httpAt := ""
+	if f.http != "" {
+		var end func()
+		if cfg.Operations, httpAt, end, err = serveOperations(ctx, h.Host, f.http); err != nil {
+			return err
+		}
+		defer end()
+	}
 	var told error
 	if ready != nil && len(cfg.Voters) > 1 {
 		cfg.OnQuorum = func(address string) { _, told = fmt.Fprintf(ready, "{\"quorum\":%q}\n", address) }
@@ -95,7 +119,7 @@ func serve(ctx context.Context, h Host, f serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	if err := errors.Join(told, announce(h, f, ready, n)); err != nil {
+	if err := errors.Join(told, announce(h, f, ready, n, httpAt)); err != nil {
 		return err
 	}
 	select {
@@ -112,16 +136,18 @@ type readiness struct {
 	ClusterID string            `json:"clusterId"`
 	NodeID    int32             `json:"nodeId"`
 	Listeners map[string]string `json:"listeners"`
+	// HTTP is where health and metrics are served, "" for nowhere.
+	HTTP string `json:"http,omitempty"`
 }
 
 // announce tells that the node serves: people on Stdout, a launcher on its
 // descriptor.
-func announce(h Host, f serveFlags, ready *os.File, n *broker.Node) error {
+func announce(h Host, f serveFlags, ready *os.File, n *broker.Node, httpAt string) error {
 	_, _ = fmt.Fprintf(h.Stdout, "refbroker: node %d of cluster %s serves %s, data in %s\n", f.nodeID, n.ClusterID(), n.Addrs()["client"], f.dataDir)
 	if ready == nil {
 		return nil
 	}
-	line, err := json.Marshal(readiness{n.ClusterID(), f.nodeID, n.Addrs()})
+	line, err := json.Marshal(readiness{n.ClusterID(), f.nodeID, n.Addrs(), httpAt})
 	if err == nil {
 		_, err = ready.Write(append(line, '\n'))
 	}

@@ -30,12 +30,15 @@ type serveFlags struct {
 	listeners, voters, peers, topicDefaults, defects  []string
 	sessionTimeout, replicaLag                        time.Duration
 	retainEvery, compactEvery                         time.Duration
+	http, configFile                                  string
+	limits                                            limitFlags
 
 	level slog.Level
 }
 
 func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
+	flags.StringVar(&f.configFile, "config", "", "`FILE` with values of these flags, in YAML by their names; the command line goes before it")
 	flags.StringVar(&f.dataDir, "data-dir", "./refbroker-data", "folder of all data; made when it is missing")
 	flags.Int32Var(&f.nodeID, "node-id", 1, "id of this node in its cluster")
 	flags.StringVar(&f.clusterID, "cluster-id", "", "id of the cluster, at the first start only (default random)")
@@ -52,6 +55,8 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.profile, "profile", "kip1279-v42", "text of KIP-1279 to follow: kip1279-v42")
 	flags.Int16Var(&f.transactionVersion, "transaction-version", 2, "transaction.version: 1, or 2 for KIP-890")
 	flags.StringArrayVar(&f.topicDefaults, "topic-defaults", nil, "config for topics that don't set it, `KEY=VALUE` (repeatable)")
+	f.limits.register(flags)
+	flags.StringVar(&f.http, "http", "", "`HOST:PORT` of /metrics (Prometheus), /healthz and /readyz (default none)")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.testHooks, "test-hooks", "", "unix `SOCKET` by which tests hold and kill this broker (see: refbroker hooks)")
@@ -84,7 +89,7 @@ func (f *serveFlags) config() (broker.Config, error) {
 		TransactionVersion: f.transactionVersion, SessionTimeout: f.sessionTimeout, ReplicaLag: f.replicaLag,
 		RetainEvery: f.retainEvery, CompactEvery: f.compactEvery,
 	}
-	checks := []func(*broker.Config) error{f.checkPlain, f.setListeners, f.setVoters, f.setPeers, f.setTopicDefaults, f.setDefects}
+	checks := []func(*broker.Config) error{f.checkPlain, f.setListeners, f.setVoters, f.setPeers, f.setTopicDefaults, f.setDefects, f.limits.set}
 	for _, check := range checks {
 		if err := check(&cfg); err != nil {
 			return cfg, err
@@ -94,11 +99,15 @@ func (f *serveFlags) config() (broker.Config, error) {
 }
 
 func (f *serveFlags) checkPlain(*broker.Config) error {
+	if err := f.checkIdentity(); err != nil {
+		return err
+	}
+	if f.http != "" {
+		if err := checkAddress("http", f.http, 0); err != nil {
+			return err
+		}
+	}
 	switch {
-	case f.dataDir == "":
-		return fmt.Errorf("--data-dir is empty")
-	case f.nodeID < 0:
-		return fmt.Errorf("--node-id %d: want 0 or more", f.nodeID)
 	case f.transactionVersion != 1 && f.transactionVersion != 2:
 		return fmt.Errorf("--transaction-version %d: want 1 or 2", f.transactionVersion)
 	case f.sessionTimeout < minSessionTimeout:
@@ -117,10 +126,21 @@ func (f *serveFlags) checkPlain(*broker.Config) error {
 		return fmt.Errorf("--log-format %q: want text or json", f.logFormat)
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, f.logLevel):
 		return fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)
+	}
+	return f.level.UnmarshalText([]byte(f.logLevel))
+}
+
+// checkIdentity checks whose data folder is meant.
+func (f *serveFlags) checkIdentity() error {
+	switch {
+	case f.dataDir == "":
+		return fmt.Errorf("--data-dir is empty")
+	case f.nodeID < 0:
+		return fmt.Errorf("--node-id %d: want 0 or more", f.nodeID)
 	case strings.ContainsAny(f.clusterID, "\r\n= "):
 		return fmt.Errorf("--cluster-id %q: want letters and digits", f.clusterID)
 	}
-	return f.level.UnmarshalText([]byte(f.logLevel))
+	return nil
 }
 
 func (f *serveFlags) setListeners(cfg *broker.Config) error {

@@ -28,7 +28,7 @@ func topicsCommand(h Host) *cobra.Command {
 	}
 	cmd.PersistentFlags().StringVar(&t.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of the cluster")
 	cmd.PersistentFlags().DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for answers")
-	cmd.AddCommand(t.create(), t.list(), t.describe(), t.delete(), t.deleteRecords(), t.reassign(), t.reassignments())
+	cmd.AddCommand(t.create(), t.list(), t.describe(), t.delete(), t.deleteRecords(), t.configs(), t.alter(), t.reassign(), t.reassignments())
 	return cmd
 }
 

@@ -17,20 +17,33 @@ type lostLeader struct {
 }
 
 // lostLeaders lists those of a partition: nodes that were its leader when they
-// were last asked, and were killed with another replica in sync.
+// were last asked, and were killed with another replica in sync; and those that
+// were killed when they had made it writable.
 func (j *judge) lostLeaders(p *part) []lostLeader {
 	var all []lostLeader
 	first := j.firstAccepted(p)
 	var now *history.Offsets
+	writable := map[int32]bool{}
 	for i := range j.ev.Events {
 		e := &j.ev.Events[i]
 		if o := e.Offsets; o != nil && p.of(p.Destination, o.Cluster, o.Topic, o.Partition) && e.Seq > first {
 			now = o
 		}
-		if n := e.Node; n != nil && n.Cluster == p.Destination && n.What == history.NodeKilled && now != nil && now.Node == n.Node && len(now.InSync) > 1 {
+		if g := e.Gate; g != nil && g.Cluster == p.Destination && g.Partition == p.place() && g.Point == "after:stopped" && e.Seq > p.stopRequested {
+			writable = map[int32]bool{g.Node: true}
+		}
+		n := e.Node
+		if n == nil || n.Cluster != p.Destination || n.What != history.NodeKilled {
+			continue
+		}
+		switch {
+		case now != nil && now.Node == n.Node && len(now.InSync) > 1:
 			all = append(all, lostLeader{n.Node, e.Seq, now.InSync})
 			now = nil
+		case writable[n.Node] && now == nil:
+			all = append(all, lostLeader{node: n.Node, at: e.Seq})
 		}
+		delete(writable, n.Node)
 	}
 	return all
 }

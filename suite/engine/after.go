@@ -41,27 +41,10 @@ func (e *episode) writable(ctx context.Context) error {
 		e.rec.Note("STUCK: %v", err)
 		return err
 	}
-	if err := e.sampleLeaders(ctx); err != nil {
-		return err
-	}
-	if err := e.node.strikeAt(ctx, chaos.FirstWrite); err != nil {
-		return err
+	if e.node.due(chaos.FirstWrite) {
+		return e.strikeWritable(ctx)
 	}
 	e.promoted.accepted(ctx)
-	return e.healNode(ctx)
-}
-
-// sampleLeaders asks who leads each partition, and who is in sync, right before
-// a leader is lost (BAR-5).
-func (e *episode) sampleLeaders(ctx context.Context) error {
-	if e.node == nil || e.node.strike.Plan().Point != chaos.FirstWrite {
-		return nil
-	}
-	for _, p := range e.layout.All {
-		if _, err := e.promoted.raw.Offsets(ctx, p); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -148,6 +131,9 @@ func (e *episode) end(ctx context.Context) error {
 		if err := other.source.endLive(e.story.world.lives(other.Mirror.From)); err != nil {
 			return err
 		}
+	}
+	if err := e.sampleEnds(ctx); err != nil {
+		return err
 	}
 	e.close()
 	e.ended = true

@@ -34,7 +34,7 @@ func (d DefectCase) Names() []string {
 
 // KnownDefects lists the names of the defects.
 func KnownDefects() []string {
-	names := slices.Clone(unshownDefects)
+	var names []string
 	for _, d := range DefectCases() {
 		for _, name := range d.Names() {
 			name, _, _ = strings.Cut(name, "@")
@@ -44,10 +44,6 @@ func KnownDefects() []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
-
-// unshownDefects can't be shown on the topologies that there are: they take a
-// second replica (BAR-5, PSM-2, LOG-4).
-var unshownDefects = []string{"barrier-not-waited-for", "follower-keeps-suffix", "replica-misses-stops"}
 
 // defectCase is a [DefectCase] with its scenario's name and ids in one string.
 type defectCase struct {
@@ -69,6 +65,9 @@ const (
 	failedBack   = "failback/no-fault/none"
 	chained      = "chain-3/no-fault/none"
 	fannedIn     = "fan-in/no-fault/none"
+	stranded     = "active-passive-on-3/strand-leader/before-barrier-appended"
+	cutFollower  = "active-passive-on-3/cut-off-follower/before-settled"
+	leaderLost   = "active-passive-on-3/kill-leader/first-write"
 )
 
 var defectCases = []defectCase{
@@ -100,6 +99,13 @@ var defectCases = []defectCase{
 	{name: "barrier-before-truncation", scenario: failedOver, primary: "BAR-1 PSM-1", secondary: "AP-1 BAR-3 IDEM-1 IDEM-2 TXN-1 TXN-2 TXN-4 TXN-6"},
 	// It ends what local producers had begun before it.
 	{name: "barrier-after-writable", scenario: failedOver, primary: "RO-5", secondary: "AP-1 BAR-1 BAR-3 PSM-1 IDEM-1 IDEM-2 IDEM-3 IDEM-4 TXN-1 TXN-2 TXN-4 TXN-6"},
+	// Of several replicas. What a leader did alone goes with it.
+	{name: "barrier-not-waited-for", scenario: stranded, primary: "BAR-1 BAR-5", secondary: "AP-1 PSM-1 IDEM-1 IDEM-2 IDEM-4 TXN-2 TXN-4"},
+	{
+		name: "follower-keeps-suffix", scenario: cutFollower, primary: "LOG-4",
+		secondary: "AP-1 LOG-1 LOG-3 BAR-1 BAR-3 BAR-6 BAR-7 PSM-1 PSM-4 IDEM-1 IDEM-2 IDEM-4 TXN-1 TXN-2 TXN-3 TXN-4 TXN-6",
+	},
+	{name: "replica-misses-stops", scenario: leaderLost, primary: "PSM-2", secondary: "AP-1 PSM-1 IDEM-1 IDEM-2 IDEM-4"},
 	{name: "control-record-delivered", scenario: failedOver, primary: "BAR-6", secondary: "AP-1"},
 
 	// Producer state and transactions.

@@ -56,9 +56,12 @@ func (f *nodeFault) event(kind history.Kind, p chaos.NodeProof) {
 	}})
 }
 
+// due says whether this is the fault's point.
+func (f *nodeFault) due(point string) bool { return f != nil && f.strike.Plan().Point == point }
+
 // strikeAt strikes, if this is the fault's point.
 func (f *nodeFault) strikeAt(ctx context.Context, point string) error {
-	if f == nil || f.strike.Plan().Point != point {
+	if !f.due(point) {
 		return nil
 	}
 	f.event(history.KindFaultStart, f.strike.Proof())
@@ -79,13 +82,14 @@ const aloneFor = 1500 * time.Millisecond
 
 // finish kills the node that was stranded at point, once it has done what it does
 // alone: the stop's last step, if it does not wait for the others.
-func (f *nodeFault) finish(ctx context.Context, g *gates, point string) error {
-	if f == nil || f.strike.Plan().Act != chaos.Strand || f.strike.Plan().Point != point {
+func (e *episode) finish(ctx context.Context, point string) error {
+	f := e.node
+	if !f.due(point) || f.strike.Plan().Act != chaos.Strand {
 		return nil
 	}
 	alone, cancel := context.WithTimeout(ctx, aloneFor)
 	defer cancel()
-	if err := g.awaitOne(alone, lastPoint, f.strike.Plan().Target.Of); err == nil {
+	if err := e.gates.awaitOne(alone, lastPoint, f.strike.Plan().Target.Of); err == nil {
 		f.rec.Note("%s is STOPPED on node %d alone", f.strike.Plan().Target.Of, f.strike.Node().Number())
 	}
 	if ctx.Err() != nil {
@@ -149,6 +153,43 @@ func (w *world) awaitWhole(ctx context.Context, cluster string, parts []traffic.
 			case <-ctx.Done():
 				return fmt.Errorf("%s on cluster %s: %d of %d replicas are in sync: %w", part, cluster, len(p.InSync), len(p.Replicas), context.Cause(ctx))
 			}
+		}
+	}
+	return nil
+}
+
+// strikeWritable strikes a node once the first write was taken, and goes on
+// writing while it is away and when it is back (BAR-5, PSM-2).
+func (e *episode) strikeWritable(ctx context.Context) error {
+	for _, p := range e.layout.All {
+		if _, err := e.promoted.raw.Offsets(ctx, p); err != nil { // tells the leader, and who is in sync
+			return err
+		}
+	}
+	if err := e.node.strikeAt(ctx, chaos.FirstWrite); err != nil {
+		return err
+	}
+	e.promoted.accepted(ctx)
+	if err := e.healNode(ctx); err != nil {
+		return err
+	}
+	e.promoted.accepted(ctx)
+	return e.promoted.describe(ctx, history.WhenAfterStop)
+}
+
+// sampleEnds asks for the ends of every partition before its logs are saved, and
+// for the replicas that are in sync (LOG-4).
+func (e *episode) sampleEnds(ctx context.Context) error {
+	if !e.story.scenario.replicated() {
+		return nil
+	}
+	raws := []*traffic.Raw{e.promoted.raw}
+	if e.story.world.lives(e.Mirror.From) {
+		raws = append(raws, e.source.raw)
+	}
+	for _, raw := range raws {
+		if err := awaitServing(ctx, raw, e.layout.All); err != nil {
+			return err
 		}
 	}
 	return nil

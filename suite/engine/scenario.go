@@ -79,7 +79,20 @@ func (s Scenario) On(nodes int) Scenario {
 	if nodes > 0 {
 		s.Topology = s.Topology.On(nodes)
 	}
+	if s.Operate && s.replicated() && s.Node == nil {
+		// A stop outlives any one broker (OPS-1).
+		m, led := s.Topology.Mirrors[0], s.Topology.Topics[0].Name+"-0"
+		s.HealAfterStop = true
+		s.Node = &chaos.NodePlan{
+			Act: chaos.Kill, Target: chaos.Target{Role: chaos.Leader, Cluster: m.To, Of: led}, Point: "before:barrier-committed",
+		}
+	}
 	return s
+}
+
+// replicated says whether partitions have several replicas.
+func (s Scenario) replicated() bool {
+	return !slices.ContainsFunc(s.Topology.Clusters, func(c topologies.Cluster) bool { return c.Replicas() < 2 })
 }
 
 // Weight is what the scenario asks of the machine while it runs: its nodes.
@@ -137,8 +150,8 @@ func (s Scenario) exercises(episode int) []string {
 	if slices.Index(chaos.Points(), s.CrashAt) >= slices.Index(chaos.Points(), "after:barrier-appended") {
 		ids = append(ids, "PSM-3") // the barrier is in the log that it recovers
 	}
-	if s.Node != nil && s.Node.Act == chaos.Kill && s.Node.Target.Role == chaos.Leader && s.Node.Point == chaos.FirstWrite {
-		ids = append(ids, "BAR-5")
+	if n := s.Node; n != nil && n.Point == chaos.FirstWrite && n.Target.Role == chaos.Leader && n.Act == chaos.Kill {
+		ids = append(ids, "BAR-5", "PSM-2")
 	}
 	if s.Restart == FollowerLeads {
 		ids = append(ids, "PSM-2")
@@ -157,11 +170,6 @@ func (s Scenario) exercises(episode int) []string {
 	return ids
 }
 
-// replicates says whether a cluster has several nodes.
-func (s Scenario) replicates() bool {
-	return slices.ContainsFunc(s.Topology.Clusters, func(c topologies.Cluster) bool { return c.Nodes > 1 })
-}
-
 // Requirements lists all that the scenario exercises, in the order of the
 // contract: what its episodes do, and what its topology is about.
 func (s Scenario) Requirements() []string {
@@ -172,11 +180,11 @@ func (s Scenario) Requirements() []string {
 	for _, e := range s.Topology.Episodes() {
 		ids = append(ids, s.exercises(e.Number)...)
 	}
-	if s.replicates() {
-		ids = append(ids, "LOG-4")
-	}
 	if s.Vanish != "" {
 		ids = append(ids, "BAR-8")
+	}
+	if s.replicated() {
+		ids = append(ids, "LOG-4")
 	}
 	if s.Operate {
 		ids = append(ids, "LINK-4", "OPS-1", "OPS-2", "OPS-5")

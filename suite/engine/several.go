@@ -15,7 +15,9 @@ const several = 3
 func severalNodes() []Scenario {
 	t := topologies.ActivePassive().On(several)
 	t.Name += "-on-3"
-	cluster, led := t.Mirrors[0].To, t.Topics[0].Name+"-0"
+	// The open transaction spans the first topic's partitions: these are cut. In
+	// the next one batches meet what was mirrored.
+	cluster, led, met := t.Mirrors[0].To, t.Topics[0].Name+"-0", t.Topics[1].Name+"-0"
 	all := []Scenario{
 		{Name: t.Name + "/no-fault/none", deflt: true},
 		{Name: t.Name + "/restart/" + string(FollowerLeads), Restart: FollowerLeads, deflt: true},
@@ -27,6 +29,9 @@ func severalNodes() []Scenario {
 	}
 	for _, point := range append(chaos.Points(), chaos.FirstWrite) {
 		for _, target := range roles {
+			if point == chaos.FirstWrite && target.Of != "" {
+				target.Of = met
+			}
 			for _, act := range chaos.Acts() {
 				if act == chaos.Strand && (target.Role != chaos.Leader || point == chaos.FirstWrite) {
 					continue // what others do alone is nothing

@@ -156,7 +156,7 @@ func (e *episode) at(ctx context.Context, point string) error {
 	if err := e.gates.release(ctx, point); err != nil {
 		return err
 	}
-	return e.node.finish(ctx, e.gates, point)
+	return e.finish(ctx, point)
 }
 
 // crash kills the destination where it is held, and starts it again.

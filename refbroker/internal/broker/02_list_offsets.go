@@ -86,7 +86,7 @@ func findOffset(out *kmsg.ListOffsetsResponseTopicPartition, p replica.API, r *k
 			out.Offset = o.HighWatermark
 		}
 	case earliestOffset, earliestLocalOffset:
-		out.Offset = o.LogStart
+		out.Offset, out.LeaderEpoch = o.LogStart, p.EpochAt(o.LogStart)
 	case latestTieredOffset, earliestPendingTier:
 		// Nothing was ever tiered: no offset, no error.
 	case maxTimestampOffset:

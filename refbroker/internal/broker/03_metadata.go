@@ -13,6 +13,16 @@ import (
 	"watershed.example/refbroker/internal/wire"
 )
 
+// controller is the node that clients are told to send metadata changes to. As
+// every node passes them on it is this one while there is no leader: Kafka names
+// any broker at all times, and clients give up where they are told of none.
+func controller(e *env.Env) int32 {
+	if leader := e.Quorum.Leader(); leader >= 0 {
+		return leader
+	}
+	return e.NodeID
+}
+
 // Metadata (key 3), versions 0 to 13: from 1 on a null list means all topics,
 // from 10 on topics have ids. Topics are never made by asking for them.
 func metadata(e *env.Env) wire.API {
@@ -21,7 +31,7 @@ func metadata(e *env.Env) wire.API {
 		resp := kmsg.NewPtrMetadataResponse()
 		resp.Version = req.Version
 		resp.ClusterID = &img.ClusterID
-		resp.ControllerID = e.Quorum.Leader()
+		resp.ControllerID = controller(e)
 		for _, id := range slices.Sorted(maps.Keys(img.Brokers)) {
 			host, port, ok := advertised(img.Brokers[id], req.Listener)
 			if !ok || img.Brokers[id].Fenced {

@@ -3,21 +3,20 @@ package broker
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/wire"
 )
 
 // CreateTopics (key 19), versions 2 to 7: from 4 on -1 partitions or replicas
 // mean the default (KIP-464), from 5 on the configuration is told, from 7 on
 // the topic's id.
-func createTopics(t *topics) wire.API {
+func createTopics(t *topics, c *configs) wire.API {
 	return wire.Of("CreateTopics", 2, 7, func(ctx context.Context, req *wire.Request, r *kmsg.CreateTopicsRequest) (wire.Response, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, millis(r.TimeoutMillis), kerr.RequestTimedOut)
 		defer cancel()
@@ -34,7 +33,7 @@ func createTopics(t *topics) wire.API {
 			if seen[want.Topic] > 1 {
 				err = fmt.Errorf("topic %q is named more than once: %w", want.Topic, kerr.InvalidRequest)
 			} else {
-				err = t.answer(ctx, &out, want, r.ValidateOnly)
+				err = t.answer(ctx, &out, want, r.ValidateOnly, c)
 			}
 			out.ErrorCode, out.ErrorMessage = errorOf(err)
 			resp.Topics = append(resp.Topics, out)
@@ -45,7 +44,7 @@ func createTopics(t *topics) wire.API {
 
 // answer makes one topic, or with validateOnly only looks whether it could be
 // made, and fills in what the response tells of it.
-func (t *topics) answer(ctx context.Context, out *kmsg.CreateTopicsResponseTopic, want kmsg.CreateTopicsRequestTopic, validateOnly bool) error {
+func (t *topics) answer(ctx context.Context, out *kmsg.CreateTopicsResponseTopic, want kmsg.CreateTopicsRequestTopic, validateOnly bool, c *configs) error {
 	ask := env.NewTopic{Name: want.Topic, Partitions: want.NumPartitions, Replication: want.ReplicationFactor, Configs: map[string]string{}}
 	for _, c := range want.Configs {
 		if c.Value == nil {
@@ -74,11 +73,12 @@ func (t *topics) answer(ctx context.Context, out *kmsg.CreateTopicsResponseTopic
 		out.TopicID = made.ID
 	}
 	out.NumPartitions, out.ReplicationFactor = int32(len(command.Assignment)), int16(len(command.Assignment[0]))
-	for _, name := range slices.Sorted(maps.Keys(command.Configs)) {
-		c := kmsg.NewCreateTopicsResponseTopicConfig()
-		value := command.Configs[name]
-		c.Name, c.Value, c.Source = name, &value, 1 // DYNAMIC_TOPIC_CONFIG
-		out.Configs = append(out.Configs, c)
+	// All of them, not only those that were asked for: a client shows what the
+	// topic has. The Java client fails on a list that is missing (null).
+	for _, one := range c.ofTopic(&quorum.Topic{Configs: command.Configs}) {
+		told := kmsg.NewCreateTopicsResponseTopicConfig()
+		told.Name, told.Value, told.Source, told.IsSensitive, told.ReadOnly = one.Name, one.Value, int8(one.Source), one.IsSensitive, one.ReadOnly
+		out.Configs = append(out.Configs, told)
 	}
 	return nil
 }

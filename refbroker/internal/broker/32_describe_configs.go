@@ -95,6 +95,12 @@ func (c *configs) ofTopic(t *quorum.Topic) []kmsg.DescribeConfigsResponseResourc
 			}
 			s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
 			s.Name, s.Value, s.Source = name, &value, from.source
+			if from.source != kmsg.ConfigSourceDynamicTopicConfig {
+				s.Name = brokerConfig(name)
+			}
+			if s.Name == "" || from.source == kmsg.ConfigSourceDefaultConfig && defaultElsewhere(name) {
+				continue
+			}
 			out.ConfigSynonyms = append(out.ConfigSynonyms, s)
 		}
 		all = append(all, out)

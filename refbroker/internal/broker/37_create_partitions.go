@@ -59,6 +59,9 @@ func (t *topics) grow(ctx context.Context, want kmsg.CreatePartitionsRequestTopi
 	}
 	c := quorum.CreatePartitions{Name: now.Name, ID: now.ID, From: have}
 	for _, a := range want.Assignment {
+		if replicas := len(now.Partitions[0].Replicas); len(a.Replicas) != replicas {
+			return fmt.Errorf("topic %q: a new partition with %d replicas, where the others have %d: %w", want.Topic, len(a.Replicas), replicas, kerr.InvalidReplicaAssignment)
+		}
 		c.Assignment = append(c.Assignment, a.Replicas)
 	}
 	if want.Assignment == nil {

@@ -21,7 +21,7 @@ func describeCluster(e *env.Env) wire.API {
 		img := e.Quorum.Image()
 		resp := kmsg.NewPtrDescribeClusterResponse()
 		resp.Version = req.Version
-		resp.ClusterID, resp.ControllerID = img.ClusterID, e.Quorum.Leader()
+		resp.ClusterID, resp.ControllerID = img.ClusterID, controller(e)
 		resp.EndpointType = r.EndpointType
 		if req.Version >= 1 && r.EndpointType != 1 {
 			resp.ErrorCode, resp.ErrorMessage = errorOf(fmt.Errorf("endpoint type %d: brokers (1) only: %w", r.EndpointType, kerr.UnsupportedEndpointType))

@@ -20,7 +20,7 @@ const maxDescribed = 2000
 
 // DescribeTopicPartitions (key 75), version 0: Metadata for topics of many
 // partitions, in pages (KIP-966). Eligible leader replicas are not kept here:
-// their lists are null.
+// their lists are empty, not null, which the Java client can't read.
 func describeTopicPartitions(e *env.Env) wire.API {
 	return wire.Of("DescribeTopicPartitions", 0, 0, func(_ context.Context, req *wire.Request, r *kmsg.DescribeTopicPartitionsRequest) (wire.Response, error) {
 		img := e.Quorum.Image()
@@ -84,6 +84,7 @@ func describedTopic(img *quorum.Image, name string) kmsg.DescribeTopicPartitions
 		p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 		p.Partition, p.LeaderID, p.LeaderEpoch = m.Partition, m.Leader, m.LeaderEpoch
 		p.Replicas, p.ISR, p.OfflineReplicas = m.Replicas, m.ISR, m.OfflineReplicas
+		p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{}
 		if m.Leader < 0 {
 			p.ErrorCode = kerr.LeaderNotAvailable.Code
 		}

@@ -109,8 +109,10 @@ func (c *testCluster) mirrors() mirrorrpc.Client {
 func (c *testCluster) mirror(a *mirrorNode) {
 	c.t.Helper()
 	m := c.mirrors()
-	require.NoError(c.t, m.Create(c.t.Context(), "m", map[string]string{mirrorrpc.ConfigBootstrap: a.addr()}))
-	require.NoError(c.t, m.Start(c.t.Context(), "m", "t"))
+	c.insist("the mirror is made", func() error {
+		return m.Create(c.t.Context(), "m", map[string]string{mirrorrpc.ConfigBootstrap: a.addr()})
+	}, mirrorrpc.ErrMirrorAlreadyExists)
+	c.insist("the mirror is started", func() error { return m.Start(c.t.Context(), "m", "t") })
 	want := a.part().Offsets().LogEnd
 	c.eventually("all of the source's records", func() bool { _, end := c.end("t", 0); return end >= want })
 }

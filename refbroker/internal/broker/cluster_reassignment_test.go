@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,9 +28,13 @@ func (c *testCluster) topicOn(name string, replicas ...int32) {
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, -1, -1
 	topic.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Partition: 0, Replicas: replicas}}
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(c.t.Context(), c.client())
-	require.NoError(c.t, err)
-	require.NoError(c.t, kerr.ErrorForCode(resp.Topics[0].ErrorCode))
+	c.insist("topic "+name+" is made", func() error {
+		resp, err := req.RequestWith(c.t.Context(), c.client())
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	}, kerr.TopicAlreadyExists)
 	c.eventually("all nodes know "+name, func() bool {
 		return !slices.ContainsFunc(c.up(), func(n *testNode) bool { return n.Env().Quorum.Image().Topics[name] == nil })
 	})
@@ -52,7 +57,7 @@ func (c *testCluster) reassign(topic string, replicas ...int32) error {
 		if err == nil {
 			answer = resp[topic][0].Err
 		}
-		return err == nil
+		return err == nil && !errors.Is(answer, kerr.RequestTimedOut)
 	})
 	return answer
 }

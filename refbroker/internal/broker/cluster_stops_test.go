@@ -58,7 +58,7 @@ func (c *testCluster) follower() int32 {
 func (c *testCluster) failOver() {
 	c.t.Helper()
 	m := c.mirrors()
-	require.NoError(c.t, m.Stop(c.t.Context(), "m", "t"))
+	c.insist("the mirror is to stop", func() error { return m.Stop(c.t.Context(), "m", "t") })
 	awaitMirror(c.t, m, "STOPPED")
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Whoever leads is killed, again and again, while a producer writes with
@@ -146,4 +147,18 @@ func TestTransactionsOverAllNodes(t *testing.T) {
 		slices.Sort(got)
 		require.Len(t, slices.Compact(slices.Clone(got)), len(got), "nothing twice in partition %d", p)
 	}
+}
+
+// Clients give up where they are told of no controller; every node passes their
+// changes on, so each can be named while there is no leader.
+func TestAControllerIsNamedWithoutOne(t *testing.T) {
+	c := startCluster(t, 3)
+	c.kill(0)
+	c.kill(1)
+	left := c.nodes[2]
+	c.eventually("node 2 to know of no leader", func() bool { return left.Env().Quorum.Leader() < 0 })
+	require.Equal(t, int32(2), serveOne[*kmsg.MetadataResponse](left, 12, metadataOf()).ControllerID)
+	cluster := kmsg.NewPtrDescribeClusterRequest()
+	cluster.EndpointType = 1
+	require.Equal(t, int32(2), serveOne[*kmsg.DescribeClusterResponse](left, 1, cluster).ControllerID)
 }

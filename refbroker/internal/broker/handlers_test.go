@@ -82,6 +82,7 @@ func TestListOffsets(t *testing.T) {
 			}}}
 			p := serveOne[*kmsg.ListOffsetsResponse](n, c.version, r).Topics[0].Partitions[0]
 			require.Equal(t, []any{c.code, c.offset, c.at}, []any{p.ErrorCode, p.Offset, p.Timestamp})
+			require.Equal(t, c.offset >= 0, p.LeaderEpoch == 0, "leader epoch %d", p.LeaderEpoch)
 		})
 	}
 }
@@ -121,6 +122,10 @@ func TestCreateTopics(t *testing.T) {
 			r.NumPartitions, r.ReplicationFactor = -1, -1
 			r.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Partition: 1, Replicas: []int32{1}}}
 		}), kerr.InvalidReplicaAssignment},
+		"assignment with other numbers": {topic(func(r *kmsg.CreateTopicsRequestTopic) {
+			r.NumPartitions, r.ReplicationFactor = -1, -1
+			r.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: []int32{1}}, {Partition: 1, Replicas: []int32{1, 2}}}
+		}), kerr.InvalidReplicaAssignment},
 		"assignment to nobody": {topic(func(r *kmsg.CreateTopicsRequestTopic) {
 			r.NumPartitions, r.ReplicationFactor = -1, -1
 			r.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: []int32{4}}}
@@ -148,7 +153,12 @@ func TestCreateTopics(t *testing.T) {
 	out = serveOne[*kmsg.CreateTopicsResponse](n, 7, r).Topics[0]
 	require.Zero(t, out.ErrorCode)
 	require.Equal(t, n.Env().Quorum.Image().Topics["new"].ID, out.TopicID)
-	require.Equal(t, "4096", *out.Configs[0].Value)
+	told := map[string]string{}
+	for _, c := range out.Configs {
+		told[c.Name] = fmt.Sprint(*c.Value, " ", c.Source)
+	}
+	require.Len(t, told, len(topicConfigs()), "all of them, as from Kafka")
+	require.Equal(t, []string{"4096 1", "delete 5"}, []string{told["segment.bytes"], told["cleanup.policy"]})
 	r.Topics = append(r.Topics, r.Topics[0])
 	require.Equal(t, kerr.InvalidRequest.Code, serveOne[*kmsg.CreateTopicsResponse](n, 7, r).Topics[0].ErrorCode, "named twice")
 }

@@ -75,6 +75,39 @@ func (m meta) write(fs afero.Fs, dir string) error {
 	return storage.WriteFileAtomic(fs, filepath.Join(dir, metaFile), []byte(text))
 }
 
+// Format makes the data folder of a node before its first start, and returns
+// the id of its cluster, a random one if clusterID is "". made is false where
+// the folder is that node's already; another's is refused.
+func Format(fs afero.Fs, dir, clusterID string, nodeID int32) (id string, made bool, err error) {
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return "", false, fmt.Errorf("data folder %s: %w", dir, err)
+	}
+	m, exists, err := readMeta(fs, dir)
+	if err != nil {
+		return "", false, fmt.Errorf("data folder %s: %w", dir, err)
+	}
+	if exists {
+		return m.clusterID, false, m.claimedBy(dir, clusterID, nodeID)
+	}
+	for _, name := range []string{"logs", "quorum"} {
+		there, err := afero.Exists(fs, filepath.Join(dir, name))
+		if err != nil {
+			return "", false, fmt.Errorf("data folder %s: %w", dir, err)
+		}
+		if there {
+			return "", false, fmt.Errorf("data folder %s has a %s, and no %s that says whose", dir, name, metaFile)
+		}
+	}
+	m = meta{clusterID, nodeID}
+	if clusterID == "" {
+		m.clusterID = newClusterID()
+	}
+	if err := m.write(fs, dir); err != nil {
+		return "", false, fmt.Errorf("data folder %s: %w", dir, err)
+	}
+	return m.clusterID, true, nil
+}
+
 // claim writes the file where there is none. Beside metadata of a quorum one has
 // been lost: the cluster's id stands nowhere else, and another one would make a
 // new cluster of the old one's data.

@@ -27,13 +27,18 @@ type mirrorNode struct {
 
 func startMirrorNode(t *testing.T, cluster string) *mirrorNode {
 	t.Helper()
-	n := &mirrorNode{t: t, conf: Config{
-		Host: host.Real(), DataDir: t.TempDir(), NodeID: 1, ClusterID: cluster,
-		Listeners: []Listener{{Name: "client", Listen: "127.0.0.1:0"}},
-	}}
+	n := &mirrorNode{t: t, conf: startMirrorConfig(t, cluster)}
 	n.start()
 	t.Cleanup(func() { require.NoError(t, n.Close()) })
 	return n
+}
+
+func startMirrorConfig(t *testing.T, cluster string) Config {
+	t.Helper()
+	return Config{
+		Host: host.Real(), DataDir: t.TempDir(), NodeID: 1, ClusterID: cluster,
+		Listeners: []Listener{{Name: "client", Listen: "127.0.0.1:0"}},
+	}
 }
 
 func (n *mirrorNode) start() {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"sync"
@@ -15,11 +14,9 @@ import (
 	"github.com/spf13/afero"
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
-	"watershed.example/refbroker/internal/gate"
 	"watershed.example/refbroker/internal/group"
-	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/metrics"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/peer"
 	"watershed.example/refbroker/internal/quorum"
@@ -28,55 +25,6 @@ import (
 	"watershed.example/refbroker/internal/txn"
 	"watershed.example/refbroker/internal/wire"
 )
-
-// Listener is one address that a node serves.
-type Listener struct {
-	// Name is "client" for the one that every node has.
-	Name string
-	// Listen is "host:port"; with port 0 a free one is taken.
-	Listen string
-	// Advertise is what clients of this listener are told; "" means where it
-	// listens.
-	Advertise string
-}
-
-// Config is a node's. Host, DataDir and one listener named "client" are needed.
-type Config struct {
-	Host    host.Host
-	Log     *slog.Logger
-	DataDir string
-	NodeID  int32
-	// ClusterID is checked against the data folder's; "" takes the folder's,
-	// or a random one at the first start.
-	ClusterID string
-	Listeners []Listener
-	// RaftListen and Voters are those of the metadata quorum; without Voters
-	// the node is alone.
-	RaftListen string
-	Voters     map[int32]string
-	// OnQuorum is told where the quorum listens, before the node waits for the
-	// others there; it may be nil.
-	OnQuorum func(address string)
-	// Peers maps nodes to their addresses as seen from this one, for what nodes
-	// ask of each other but for the quorum; others are reached at their
-	// listener "replication", or else at "client".
-	Peers map[int32]string
-	// SessionTimeout is how long a node may be silent before it is fenced, and
-	// ReplicaLag how long a follower may lag before it leaves the ISR
-	// (replica.lag.time.max.ms); 0 for the defaults.
-	SessionTimeout, ReplicaLag time.Duration
-	// TransactionVersion is 1 or 2 (the default).
-	TransactionVersion int16
-	// TopicDefaults are topic configs for topics that don't set them.
-	TopicDefaults map[string]string
-	// RetainEvery is how often retention is applied, and CompactEvery how often
-	// logs are looked at that may be compacted; 0 is Kafka's default.
-	RetainEvery, CompactEvery time.Duration
-	// Groups are the settings of consumer groups.
-	Groups  group.Settings
-	Gate    gate.Gate
-	Defects defect.Set
-}
 
 // Node is a broker that runs.
 type Node struct {
@@ -124,38 +72,6 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-func (c *Config) complete() error {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Gate == nil {
-		c.Gate = gate.Open{}
-	}
-	if c.RaftListen == "" {
-		c.RaftListen = "127.0.0.1:0"
-	}
-	if c.TransactionVersion == 0 {
-		c.TransactionVersion = 2
-	}
-	if err := CheckTopicConfigs(c.TopicDefaults); err != nil {
-		return err
-	}
-	names := map[string]bool{}
-	for _, l := range c.Listeners {
-		if names[l.Name] {
-			return fmt.Errorf("listener %q is given twice", l.Name)
-		}
-		names[l.Name] = true
-	}
-	if !names[clientListener] {
-		return fmt.Errorf("no listener named %q", clientListener)
-	}
-	if _, ok := c.Voters[c.NodeID]; len(c.Voters) > 0 && !ok {
-		return fmt.Errorf("node %d is not among the voters", c.NodeID)
-	}
-	return nil
-}
-
 // listen opens all listeners, in the order of cfg.
 func (n *Node) listen(ctx context.Context) ([]net.Listener, error) {
 	var all []net.Listener
@@ -181,6 +97,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	if err != nil {
 		return err
 	}
+	cfg.Operations.note(func(o *Operations) { o.node, o.incarnation, o.quorum = cfg.NodeID, n.incarnation, n.quorum })
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
 		Lag: cfg.ReplicaLag, RetentionEvery: cfg.RetainEvery, CompactEvery: cfg.CompactEvery,
@@ -202,6 +119,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 	if err := n.quorum.Install(ctx, n.replicas.Apply); err != nil {
 		return fmt.Errorf("open the partitions: %w", err)
 	}
+	cfg.Operations.note(func(o *Operations) { o.replicas = n.replicas })
 	n.peers = peer.New(peer.Config{
 		Host: cfg.Host, Addresses: cfg.Peers, Image: n.quorum.Image, ClientID: nodeClient(cfg.NodeID, n.incarnation),
 	})
@@ -209,6 +127,7 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 		Peers:  n.peers,
 		NodeID: cfg.NodeID, ClusterID: clusterID, Host: cfg.Host, Log: cfg.Log, Quorum: n.quorum, Replicas: n.replicas,
 		Gate: cfg.Gate, Defects: cfg.Defects, TransactionVersion: cfg.TransactionVersion,
+		OffsetsPartitions: cfg.OffsetsPartitions, TxnPartitions: cfg.TxnPartitions,
 		Topics: &topics{node: cfg.NodeID, quorum: n.quorum, replicas: n.replicas},
 	}
 	return n.serve(listeners)
@@ -324,7 +243,12 @@ func (n *Node) serve(listeners []net.Listener) error {
 			n.cfg.Log.Error("mirroring ended", "error", err)
 		}
 	})
-	n.server = wire.NewServer(wire.Config{Table: n.table, Log: n.cfg.Log})
+	n.server = wire.NewServer(wire.Config{Table: n.table, Log: n.cfg.Log, Limits: n.cfg.Limits})
+	if n.cfg.Operations != nil {
+		watch := metrics.NewWatch(n.cfg.NodeID)
+		n.work.Go(func() { watch.Run(ctx, n.quorum) })
+		defer n.noteServing(mirrors, watch)
+	}
 	for i, l := range listeners {
 		if err := n.server.Serve(n.cfg.Listeners[i].Name, l); err != nil {
 			return err
@@ -391,6 +315,7 @@ func (n *Node) Kill() error { return n.end(false) }
 
 func (n *Node) end(clean bool) error {
 	n.ended.Do(func() {
+		n.cfg.Operations.note(func(o *Operations) { o.ending, o.metrics = true, nil })
 		n.silence()
 		n.beats.Wait()
 		if clean && n.server != nil {

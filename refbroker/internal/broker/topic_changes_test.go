@@ -79,6 +79,36 @@ func TestTopicConfigsAreToldAndChanged(t *testing.T) {
 	require.Equal(t, "DYNAMIC_TOPIC_CONFIG 1000", n.configsOf("t")["retention.ms"])
 }
 
+// What a topic's configs come from has the broker's names there.
+func TestConfigSynonyms(t *testing.T) {
+	n := startNode(t, func(c *Config) { c.TopicDefaults = map[string]string{"max.message.bytes": "4096", "retention.ms": "5"} })
+	n.topic("t", 1)
+	all, err := kadm.NewClient(n.client()).DescribeTopicConfigs(n.ctx(), "t")
+	require.NoError(t, err)
+	require.NoError(t, all[0].Err)
+	got := map[string][]string{}
+	for _, c := range all[0].Configs {
+		for _, s := range c.Synonyms {
+			got[c.Key] = append(got[c.Key], fmt.Sprint(s.Key, "=", *s.Value, " ", s.Source))
+		}
+	}
+	require.Equal(t, []string{"message.max.bytes=4096 STATIC_BROKER_CONFIG", "message.max.bytes=1048588 DEFAULT_CONFIG"}, got["max.message.bytes"])
+	require.Equal(t, []string{"log.retention.ms=5 STATIC_BROKER_CONFIG"}, got["retention.ms"])
+	require.Equal(t, []string{"log.cleanup.policy=delete DEFAULT_CONFIG"}, got["cleanup.policy"])
+	require.Empty(t, got["remote.storage.enable"])
+}
+
+// The Java client can't read lists that are null there.
+func TestDescribedPartitionsHaveAllLists(t *testing.T) {
+	n := startNode(t)
+	n.topic("t", 1)
+	r := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	r.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "t"}}
+	p := serveOne[*kmsg.DescribeTopicPartitionsResponse](n, 0, r).Topics[0].Partitions[0]
+	require.NotNil(t, p.EligibleLeaderReplicas)
+	require.NotNil(t, p.LastKnownELR)
+}
+
 func TestConfigsOfOtherResources(t *testing.T) {
 	n := startNode(t)
 	adm := kadm.NewClient(n.client())

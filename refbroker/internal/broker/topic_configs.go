@@ -28,16 +28,23 @@ func topicConfigs() map[string]topicConfig {
 		never              = "9223372036854775807"
 	)
 	return map[string]topicConfig{
-		"cleanup.policy":       {"delete", list, oneOf("delete", "compact", "compact,delete", "delete,compact")},
-		"compression.type":     {"producer", word, oneOf("producer")},
-		"delete.retention.ms":  {"86400000", long, atLeast(0)},
-		"file.delete.delay.ms": {"60000", long, atLeast(0)},
-		"flush.messages":       {never, long, atLeast(1)},
-		"flush.ms":             {never, long, atLeast(0)},
+		"cleanup.policy":                          {"delete", list, oneOf("delete", "compact", "compact,delete", "delete,compact")},
+		"compression.gzip.level":                  {"-1", whole, atLeast(-1)},
+		"compression.lz4.level":                   {"9", whole, atLeast(1)},
+		"compression.type":                        {"producer", word, oneOf("producer")},
+		"compression.zstd.level":                  {"3", whole, anything},
+		"delete.retention.ms":                     {"86400000", long, atLeast(0)},
+		"errors.deadletterqueue.group.enable":     {"false", flag, oneOf("false")},
+		"file.delete.delay.ms":                    {"60000", long, atLeast(0)},
+		"flush.messages":                          {never, long, atLeast(1)},
+		"flush.ms":                                {never, long, atLeast(0)},
 		"follower.replication.throttled.replicas": {"", list, anything},
 		"index.interval.bytes":                    {"4096", whole, atLeast(0)},
 		"leader.replication.throttled.replicas":   {"", list, anything},
+		"local.retention.bytes":                   {"-2", long, atLeast(-2)},
+		"local.retention.ms":                      {"-2", long, atLeast(-2)},
 		"max.compaction.lag.ms":                   {never, long, atLeast(1)},
+		"max.decompressed.message.bytes":          {"2147483639", whole, atLeast(0)},
 		"max.message.bytes":                       {"1048588", whole, atLeast(0)},
 		"message.timestamp.after.max.ms":          {"3600000", long, atLeast(0)},
 		"message.timestamp.before.max.ms":         {never, long, atLeast(0)},
@@ -47,6 +54,11 @@ func topicConfigs() map[string]topicConfig {
 		"min.insync.replicas":                     {"1", whole, atLeast(1)},
 		"preallocate":                             {"false", flag, oneOf("true", "false")},
 		"producer.id.expiration.ms":               {"86400000", long, atLeast(1)},
+		"remote.copy.lag.bytes":                   {"-1", long, atLeast(-1)},
+		"remote.copy.lag.ms":                      {"0", long, atLeast(-1)},
+		"remote.log.copy.disable":                 {"false", flag, oneOf("true", "false")},
+		"remote.log.delete.on.disable":            {"false", flag, oneOf("true", "false")},
+		"remote.storage.enable":                   {"false", flag, oneOf("false")}, // there is no tiered storage
 		"retention.bytes":                         {"-1", long, atLeast(-1)},
 		"retention.ms":                            {"604800000", long, atLeast(-1)},
 		"segment.bytes":                           {"1073741824", whole, atLeast(1024)},
@@ -55,6 +67,40 @@ func topicConfigs() map[string]topicConfig {
 		"segment.ms":                              {"604800000", long, atLeast(1)},
 		"unclean.leader.election.enable":          {"false", flag, oneOf("true", "false")},
 	}
+}
+
+// brokerConfig is the name of the broker's config that is a topic config's
+// default, "" where there is none.
+func brokerConfig(topicConfig string) string {
+	switch topicConfig {
+	case "follower.replication.throttled.replicas", "leader.replication.throttled.replicas", "remote.storage.enable",
+		"remote.log.copy.disable", "remote.log.delete.on.disable", "errors.deadletterqueue.group.enable":
+		return ""
+	case "min.insync.replicas", "compression.type", "unclean.leader.election.enable", "compression.gzip.level",
+		"compression.lz4.level", "compression.zstd.level", "max.decompressed.message.bytes", "producer.id.expiration.ms":
+		return topicConfig
+	case "max.message.bytes":
+		return "message.max.bytes"
+	case "delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms":
+		return "log.cleaner." + topicConfig
+	case "min.cleanable.dirty.ratio":
+		return "log.cleaner.min.cleanable.ratio"
+	case "file.delete.delay.ms":
+		return "log.segment.delete.delay.ms"
+	case "flush.messages", "flush.ms":
+		return strings.Replace(topicConfig, "flush.", "log.flush.interval.", 1)
+	case "segment.ms", "segment.jitter.ms":
+		return strings.Replace(topicConfig, "segment.", "log.roll.", 1)
+	case "segment.index.bytes":
+		return "log.index.size.max.bytes"
+	}
+	return "log." + topicConfig
+}
+
+// defaultElsewhere says that the broker's config has no default: another one in
+// a larger unit (log.retention.hours), or none, holds then.
+func defaultElsewhere(topicConfig string) bool {
+	return slices.Contains([]string{"retention.ms", "segment.ms", "segment.jitter.ms", "flush.ms"}, topicConfig)
 }
 
 // CheckTopicConfigs refuses unknown names and bad values with INVALID_CONFIG.

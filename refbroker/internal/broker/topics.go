@@ -98,14 +98,8 @@ func (t *topics) command(want env.NewTopic) (quorum.CreateTopic, error) {
 
 // validate says whether create would succeed now.
 func (t *topics) validate(c quorum.CreateTopic) error {
-	img := t.quorum.Image()
-	if err := quorum.ValidTopicName(c.Name); err != nil {
-		return err
-	}
-	if _, ok := img.Topics[c.Name]; ok {
-		return fmt.Errorf("topic %q: %w", c.Name, kerr.TopicAlreadyExists)
-	}
-	return nil
+	_, err := t.quorum.Image().Try(c)
+	return err
 }
 
 // create makes a topic. Once it returns this node serves its share of it, so
@@ -148,6 +142,6 @@ func newUUID() (id [16]byte) {
 func topicAPIs(e *env.Env, t *topics, c *configs, r *replica.Manager) []wire.API {
 	return append(inStep(e, deleteTopics(e), createPartitions(t), alterConfigs(c), incrementalAlterConfigs(c), electLeaders(e),
 		alterPartitionReassignments(e), listPartitionReassignments(e)),
-		createTopics(t), describeTopicPartitions(e), deleteRecords(e), describeConfigs(c), describeLogDirs(r),
+		createTopics(t, c), describeTopicPartitions(e), deleteRecords(e), describeConfigs(c), describeLogDirs(r),
 	)
 }

@@ -160,13 +160,63 @@ func TestSnapshotAndTransactionIndex(t *testing.T) {
 	require.Contains(t, got.String(), "version: 0 producerId: 3 firstOffset: 4 lastOffset: 6 lastStableOffset: 7\n")
 }
 
+func TestIndexes(t *testing.T) {
+	fs := afero.NewMemMapFs()
+	for path, raw := range map[string]string{
+		"/d/00000000000000000010.index":     "\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x01\x00\x80\x00\x00\x00" + strings.Repeat("\x00", 16),
+		"/d/00000000000000000010.timeindex": "\x00\x00\x01\x98\x26\xf1\x3a\x00\x00\x00\x00\x02" + strings.Repeat("\x00", 24),
+		"/d/00000000000000000020.index":     "",
+	} {
+		require.NoError(t, afero.WriteFile(fs, path, []byte(raw), 0o600))
+	}
+	for path, want := range map[string]string{
+		"/d/00000000000000000010.index":     "offset: 11 position: 5\noffset: 266 position: 2147483648\n",
+		"/d/00000000000000000010.timeindex": "timestamp: 1753000000000 offset: 12\n",
+		"/d/00000000000000000020.index":     "/d/00000000000000000020.index is empty.\n",
+	} {
+		var got bytes.Buffer
+		require.NoError(t, File(&got, fs, path, Options{}))
+		require.Equal(t, "Dumping "+path+"\n"+want, got.String())
+	}
+}
+
+// What Java's String makes of bytes that are no text.
+func TestTextAsJavaDecodesIt(t *testing.T) {
+	for raw, want := range map[string]string{
+		"whole \u00e9\u20ac\U0001f600": "whole \u00e9\u20ac\U0001f600", "\xff\xffa": "\ufffd\ufffda", "\xe2\x82": "\ufffd",
+		"\xe2\x82a": "\ufffda", "\xe0\x80\x80": "\ufffd\ufffd\ufffd", "\xed\xa0\x80": "\ufffd", "\xf0\x9f\x98b": "\ufffdb",
+		"\xf4\x90\x80\x80": "\ufffd\ufffd\ufffd\ufffd", "\xc0\xaf": "\ufffd\ufffd", "\xc3": "\ufffd", "\x80": "\ufffd",
+	} {
+		require.Equal(t, want, text([]byte(raw)), "%x", raw)
+	}
+}
+
+// Kafka 4.4.0's tool prints these lines of these entries: a marker's alone ends
+// without a space, and a coordinator's batch, which has no sequence, has one.
+func TestProducersWithoutSequences(t *testing.T) {
+	fs := afero.NewMemMapFs()
+	entry := psm.SnapshotEntry{ProducerID: 7, Epoch: 2, LastSequence: -1, LastOffset: -1, Timestamp: 5, CurrentTxnFirstOffset: -1}
+	written := entry
+	written.LastOffset, written.CurrentTxnFirstOffset = 52, 50
+	require.NoError(t, afero.WriteFile(fs, "/d/00000000000000000060.snapshot", psm.EncodeSnapshot([]psm.SnapshotEntry{entry, written}), 0o600))
+	var got bytes.Buffer
+	require.NoError(t, File(&got, fs, "/d/00000000000000000060.snapshot", Options{}))
+	require.Equal(t, `Dumping /d/00000000000000000060.snapshot
+producerId: 7 producerEpoch: 2 coordinatorEpoch: 0 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: 5
+producerId: 7 producerEpoch: 2 coordinatorEpoch: 0 currentTxnFirstOffset: OptionalLong[50] lastTimestamp: 5 `+
+		`firstSequence: 2147483647 lastSequence: -1 lastOffset: 52 offsetDelta: 0 timestamp: 5
+`, got.String())
+}
+
 func TestFilesThatAreNone(t *testing.T) {
 	fs := afero.NewMemMapFs()
 	require.NoError(t, afero.WriteFile(fs, "/d/00000000000000000005.snapshot", []byte("nonsense"), 0o600))
+	require.NoError(t, afero.WriteFile(fs, "/d/00000000000000000007.index", make([]byte, 11), 0o600))
 	for path, want := range map[string]string{
 		"/d/00000000000000000000.log":      "00000000000000000000.log",
 		"/d/notes.log":                     "does not begin with an offset",
-		"/d/00000000000000000000.index":    "reads .log, .snapshot and .txnindex",
+		"/d/00000000000000000000.deleted":  "reads .log, .index, .timeindex, .snapshot and .txnindex",
+		"/d/00000000000000000007.index":    "damaged: 3 bytes are left",
 		"/d/00000000000000000005.snapshot": "/d/00000000000000000005.snapshot: damaged",
 	} {
 		require.ErrorContains(t, File(new(bytes.Buffer), fs, path, Options{}), want)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +17,8 @@ import (
 )
 
 // File prints one file of a partition, by the kind that its name's ending
-// says: .log, .snapshot or .txnindex. The error names the file.
+// says: .log, .index, .timeindex, .snapshot or .txnindex. The error names the
+// file.
 func File(w io.Writer, fs afero.Fs, path string, o Options) error {
 	base := filepath.Base(path)
 	stem, _, _ := strings.Cut(base, ".")
@@ -24,8 +27,8 @@ func File(w io.Writer, fs afero.Fs, path string, o Options) error {
 		return fmt.Errorf("%s: the name does not begin with an offset, as 00000000000000000000.log does", path)
 	}
 	kind := filepath.Ext(base)
-	if kind != ".log" && kind != ".snapshot" && kind != ".txnindex" {
-		return fmt.Errorf("%s: dump-log reads .log, .snapshot and .txnindex files", path)
+	if !slices.Contains([]string{".log", ".index", ".timeindex", ".snapshot", ".txnindex"}, kind) {
+		return fmt.Errorf("%s: dump-log reads .log, .index, .timeindex, .snapshot and .txnindex files", path)
 	}
 	f, err := fs.Open(path)
 	if err != nil {
@@ -38,6 +41,8 @@ func File(w io.Writer, fs afero.Fs, path string, o Options) error {
 	switch kind {
 	case ".log":
 		err = Log(w, f, start, o)
+	case ".index", ".timeindex":
+		err = index(w, f, path, start)
 	case ".snapshot":
 		err = snapshot(w, f)
 	case ".txnindex":
@@ -64,15 +69,25 @@ func snapshot(w io.Writer, f io.Reader) error {
 		if e.CurrentTxnFirstOffset >= 0 {
 			first = fmt.Sprintf("OptionalLong[%d]", e.CurrentTxnFirstOffset)
 		}
-		fmt.Fprintf(out, "producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %s lastTimestamp: %d ",
+		fmt.Fprintf(out, "producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %s lastTimestamp: %d",
 			e.ProducerID, e.Epoch, e.CoordinatorEpoch, first, e.Timestamp)
-		if e.LastSequence >= 0 { // else it was made by a marker alone, or its epoch is new
-			fmt.Fprintf(out, "firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d",
-				psm.SubSequence(e.LastSequence, e.OffsetDelta), e.LastSequence, e.LastOffset, e.OffsetDelta, e.Timestamp)
+		// Without one it was made by a marker alone, or its epoch is new. What a
+		// coordinator writes has no sequence, which wraps like any other.
+		if e.LastOffset >= 0 {
+			fmt.Fprintf(out, " firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d",
+				subSequence(e.LastSequence, e.OffsetDelta), e.LastSequence, e.LastOffset, e.OffsetDelta, e.Timestamp)
 		}
 		fmt.Fprintln(out)
 	}
 	return out.Flush()
+}
+
+// subSequence is Kafka's rule, for sequences that are none (-1) too.
+func subSequence(sequence, by int32) int32 {
+	if sequence < by {
+		return math.MaxInt32 - (by - sequence) + 1
+	}
+	return sequence - by
 }
 
 func txnIndex(w io.Writer, f io.Reader) error {

@@ -189,10 +189,10 @@ func printRecord(out *bufio.Writer, b psm.Batch, r kmsg.Record, data bool) {
 		fmt.Fprint(out, " ", controlText(r))
 	case data:
 		if r.Key != nil {
-			fmt.Fprintf(out, " key: %s", r.Key)
+			fmt.Fprintf(out, " key: %s", text(r.Key))
 		}
 		if r.Value != nil {
-			fmt.Fprintf(out, " payload: %s", r.Value)
+			fmt.Fprintf(out, " payload: %s", text(r.Value))
 		}
 	}
 	fmt.Fprintln(out)

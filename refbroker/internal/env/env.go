@@ -27,6 +27,9 @@ type Env struct {
 	Defects   defect.Set
 	// TransactionVersion is the finalized feature transaction.version: 1 or 2.
 	TransactionVersion int16
+	// OffsetsPartitions and TxnPartitions are how many partitions the internal
+	// topics get when they are made; 0 for the default.
+	OffsetsPartitions, TxnPartitions int32
 	// Topics makes topics as CreateTopics does.
 	Topics Topics
 	// Peers are the other nodes of the cluster.

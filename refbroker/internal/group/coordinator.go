@@ -60,6 +60,14 @@ type Settings struct {
 	MaxMetadata int
 }
 
+// The defaults of [Settings], Kafka's.
+const (
+	DefaultInitialRebalanceDelay = 3 * time.Second
+	DefaultMinSession            = 6 * time.Second
+	DefaultMaxSession            = 30 * time.Minute
+	DefaultOffsetsRetention      = 7 * 24 * time.Hour
+)
+
 // Config is what a Coordinator needs. Zero durations get their defaults.
 type Config struct {
 	Settings
@@ -91,10 +99,10 @@ func (c *Config) setDefaults() {
 			*d = v
 		}
 	}
-	set(&c.InitialRebalanceDelay, 3*time.Second)
-	set(&c.MinSession, 6*time.Second)
-	set(&c.MaxSession, 30*time.Minute)
-	set(&c.OffsetsRetention, 7*24*time.Hour)
+	set(&c.InitialRebalanceDelay, DefaultInitialRebalanceDelay)
+	set(&c.MinSession, DefaultMinSession)
+	set(&c.MaxSession, DefaultMaxSession)
+	set(&c.OffsetsRetention, DefaultOffsetsRetention)
 	set(&c.SweepEvery, time.Minute)
 	set(&c.WriteTimeout, 5*time.Second)
 	set(&c.Backoff, 20*time.Millisecond)

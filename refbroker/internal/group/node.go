@@ -17,7 +17,7 @@ func NewForNode(e *env.Env, verifier env.TxnVerifier, settings Settings) *Coordi
 
 // EnsureTopic makes [TopicName] if there is none yet.
 func EnsureTopic(ctx context.Context, e *env.Env) error {
-	return shards.TopicOf(e, TopicName).Ensure(ctx, nil)
+	return shards.TopicOf(e, TopicName).Ensure(ctx, e.OffsetsPartitions, nil)
 }
 
 // node is a broker's node as its coordinator sees it.

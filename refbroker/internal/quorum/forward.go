@@ -121,6 +121,9 @@ func (n *Node) forward(ctx context.Context, leader int32, raw []byte, result ref
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
+		if !errors.Is(err, kerr.NotController) { // then nobody knows whether it was taken
+			err = fmt.Errorf("%w: %w", err, kerr.RequestTimedOut)
+		}
 		return nil, fmt.Errorf("forward to node %d: %w", leader, err)
 	}
 	if _, err := n.WaitIndex(ctx, answer.Index); err != nil {

@@ -31,5 +31,6 @@ func (s hclogSink) Accept(_ string, level hclog.Level, msg string, args ...any) 
 	case level == hclog.Warn && !s.alone:
 		to = slog.LevelWarn
 	}
-	s.log.Log(context.Background(), to, "raft: "+msg, args...)
+	// In a group: raft has a "node" of its own, which would hide ours in JSON.
+	s.log.WithGroup("raft").Log(context.Background(), to, "raft: "+msg, args...)
 }

@@ -108,7 +108,7 @@ func (n *Node) start(ctx context.Context) error {
 		voters = map[int32]string{n.cfg.NodeID: listener.Addr().String()}
 	}
 	n.voters = voters
-	conf := raftConfig(n.cfg.NodeID, len(voters), logger)
+	conf := raftConfig(n.cfg.NodeID, len(voters), n.cfg.SessionTimeout, logger)
 	n.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: addressBook(voters),
 		Logger:                logger, Stream: n.stream, MaxPool: 3, Timeout: 10 * time.Second,
@@ -138,13 +138,15 @@ func (n *Node) start(ctx context.Context) error {
 
 // raftConfig has timeouts for one machine or one network: a lone voter has
 // nobody to wait for, so it elects itself within 100 ms.
-func raftConfig(id int32, voters int, logger hclog.Logger) *raft.Config {
+func raftConfig(id int32, voters int, session time.Duration, logger hclog.Logger) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = serverID(id)
 	conf.Logger = logger
 	conf.NoLegacyTelemetry = true
-	conf.HeartbeatTimeout, conf.ElectionTimeout = 500*time.Millisecond, 500*time.Millisecond
-	conf.LeaderLeaseTimeout = 250 * time.Millisecond
+	// A third of the default session timeout, and of a longer one: whoever gives
+	// silent nodes more time gives it to a silent leader too.
+	patience := max(DefaultSessionTimeout, session) / 3
+	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = patience, patience, patience/2
 	// How late the others hear that a record is committed, and so how long a
 	// command that another node forwards takes to be in force there.
 	conf.CommitTimeout = 20 * time.Millisecond
@@ -242,6 +244,11 @@ func (n *Node) Apply(ctx context.Context, c Command) (any, error) {
 	case errors.As(err, &refused):
 		return nil, refused.error
 	case err != nil:
+		var coded *kerr.Error
+		if !errors.As(err, &coded) && ctx.Err() == nil {
+			// Nobody knows whether it takes effect: clients try this again.
+			err = fmt.Errorf("%w: %w", kerr.RequestTimedOut, err)
+		}
 		return nil, fmt.Errorf("metadata command %s: %w", name, err)
 	}
 	return result, nil
@@ -301,6 +308,10 @@ func (n *Node) applyHere(ctx context.Context, raw []byte) (outcome, uint64, erro
 	if err := waitFuture(ctx, future); err != nil {
 		if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 			err = fmt.Errorf("%w: %w", err, kerr.NotController)
+		} else if errors.Is(err, raft.ErrLeadershipLost) {
+			// Maybe the next leader commits it: clients know of this code that the
+			// outcome is open.
+			err = fmt.Errorf("%w: %w", err, kerr.RequestTimedOut)
 		}
 		return outcome{}, 0, err
 	}

@@ -205,6 +205,9 @@ func (p *Partition) waitFor(ctx context.Context, cond func() (bool, error)) erro
 	}
 }
 
+// EpochAt is the leader epoch of the record at offset, -1 when not known.
+func (p *Partition) EpochAt(offset int64) int32 { return p.log.EpochAt(offset) }
+
 // Producers lists the active producers in the order of their ids.
 func (p *Partition) Producers() []psm.Producer { return p.log.Producers() }
 
@@ -293,3 +296,10 @@ func storageError(err error) error {
 // Failure is why the storage of this replica takes nothing until a restart, nil
 // when it does.
 func (p *Partition) Failure() error { return p.log.Failure() }
+
+// MinISR is how many replicas must be in sync for acks=all.
+func (p *Partition) MinISR() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.role.minISR
+}

@@ -166,6 +166,8 @@ type API interface {
 	MaxTimestamp() (offset, timestamp int64, epoch int32, err error)
 	// EndOffsetForEpoch answers OffsetForLeaderEpoch; (-1, -1) is undefined.
 	EndOffsetForEpoch(epoch int32) (int32, int64)
+	// EpochAt is the leader epoch of the record at offset, -1 when not known.
+	EpochAt(offset int64) int32
 	// Producers lists the active producers in the order of their ids.
 	Producers() []psm.Producer
 	// StartVerification makes or reuses the verification entry of a

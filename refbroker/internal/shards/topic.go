@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"watershed.example/refbroker/internal/env"
 )
 
-// Count is transaction.state.log.num.partitions and
+// Count is the default of transaction.state.log.num.partitions and
 // offsets.topic.num.partitions. Kafka's default is 50, for clusters with more
 // nodes than a test has.
 const Count = 8
@@ -44,9 +45,9 @@ func (t OnNode) Leads(shard int32) (epoch int32, leads bool) {
 // Changed implements [Topic].
 func (t OnNode) Changed() <-chan struct{} { return t.env.Quorum.Changed() }
 
-// Ensure makes the topic if there is none yet, compacted, with more configs on
-// top.
-func (t OnNode) Ensure(ctx context.Context, more map[string]string) error {
+// Ensure makes the topic if there is none yet, compacted, with so many partitions
+// (0 for [Count]) and more configs on top.
+func (t OnNode) Ensure(ctx context.Context, partitions int32, more map[string]string) error {
 	if t.env.Quorum.Image().Topics[t.name] != nil {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (t OnNode) Ensure(ctx context.Context, more map[string]string) error {
 	for name, value := range more {
 		configs[name] = value
 	}
-	_, err := t.env.Topics.CreateTopic(ctx, env.NewTopic{Name: t.name, Partitions: Count, Internal: true, Configs: configs})
+	_, err := t.env.Topics.CreateTopic(ctx, env.NewTopic{Name: t.name, Partitions: cmp.Or(partitions, Count), Internal: true, Configs: configs})
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("create %s: %w", t.name, err)
 	}

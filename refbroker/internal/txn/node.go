@@ -27,7 +27,7 @@ func EnsureTopic(ctx context.Context, e *env.Env) error {
 	if len(e.Quorum.Voters()) > 2 {
 		configs = map[string]string{"min.insync.replicas": "2"} // transaction.state.log.min.isr
 	}
-	return shards.TopicOf(e, TopicName).Ensure(ctx, configs)
+	return shards.TopicOf(e, TopicName).Ensure(ctx, e.TxnPartitions, configs)
 }
 
 // node is a broker's node as its coordinator sees it.

@@ -46,14 +46,18 @@ type Limits struct {
 	WriteTimeout time.Duration
 }
 
-// DefaultMaxQueued is what requests in flight may hold together.
-const DefaultMaxQueued = 512 << 20
+// Defaults of [Limits].
+const (
+	DefaultMaxQueued = 512 << 20
+	DefaultMaxConns  = 4096
+	DefaultIdle      = 10 * time.Minute
+)
 
 func (l *Limits) complete() {
-	setDefault(&l.MaxConns, 4096)
+	setDefault(&l.MaxConns, DefaultMaxConns)
 	setDefault(&l.MaxFrame, DefaultMaxFrame)
 	setDefault(&l.MaxQueued, DefaultMaxQueued)
-	setDefault(&l.Idle, 10*time.Minute)
+	setDefault(&l.Idle, DefaultIdle)
 	setDefault(&l.FrameTimeout, 30*time.Second)
 	setDefault(&l.WriteTimeout, 30*time.Second)
 }
