@@ -94,7 +94,7 @@ func measureOne(ctx context.Context, o options, res *results, l load, b *broker,
 	for i, m := range l.measures {
 		fmt.Fprintf(os.Stderr, "round %d  %-28s %-10s %10.4g %-5s others %2.0f %%  cpu %.2f s\n", round+1, m.Name, b.name, got[i], m.Unit, 100*noise, cpu)
 		if round >= 0 {
-			res.add(m, b.name, sample{Value: got[i], Others: noise})
+			res.add(m, b.name, sample{Value: got[i], Others: noise, CPU: cpu})
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime/debug"
 	"syscall"
 )
 
@@ -36,6 +37,8 @@ func main() {
 	flag.StringVar(&only, "only", "", "measure only what has a name that matches `REGEXP`")
 	flag.Float64Var(&o.scale, "scale", 1, "multiply the bytes and seconds of each load by `FACTOR`")
 	flag.Parse()
+	// The load shares the processors with the broker, and is to take few of them.
+	debug.SetGCPercent(400)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code, err := run(ctx, o, only)
 	stop()

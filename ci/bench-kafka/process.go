@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -74,10 +73,10 @@ func startRefbroker(ctx context.Context, o options, dir string, more ...string) 
 	if err != nil {
 		return nil, err
 	}
-	line, err := io.ReadAll(ready)
 	var told struct{ Listeners map[string]string }
-	if err == nil {
-		err = json.Unmarshal(line, &told)
+	lines := json.NewDecoder(ready) // the last one says where it listens
+	for err == nil && told.Listeners == nil {
+		err = lines.Decode(&told)
 	}
 	if err != nil {
 		b.kill()

@@ -33,6 +33,9 @@ type sample struct {
 	Value float64 `json:"value"`
 	// Others is the share of the processors that other processes took meanwhile.
 	Others float64 `json:"othersShare"`
+	// CPU is the broker's processor time over the whole load, of which this may
+	// be one measure of two.
+	CPU float64 `json:"brokerCpuSeconds,omitempty"`
 }
 
 type results struct {

@@ -38,6 +38,16 @@ func produce(p *producer) wire.API {
 // not fail what needs no wait at all.
 const leastProduceWait = 100 * time.Millisecond
 
+// notReplicatedWithin is REQUEST_TIMED_OUT. Few see it, so its words are made
+// for them only.
+type notReplicatedWithin time.Duration
+
+func (d notReplicatedWithin) Error() string {
+	return fmt.Sprintf("not replicated within %s: %v", time.Duration(d), kerr.RequestTimedOut)
+}
+
+func (notReplicatedWithin) Unwrap() error { return kerr.RequestTimedOut }
+
 // write is one partition of a Produce request on its way.
 type write struct {
 	topic string
@@ -69,7 +79,7 @@ func (p *producer) handle(ctx context.Context, req *wire.Request, r *kmsg.Produc
 	if r.Acks == -1 {
 		var cancel context.CancelFunc
 		wait := max(millis(r.TimeoutMillis), leastProduceWait)
-		ctx, cancel = context.WithTimeoutCause(ctx, wait, fmt.Errorf("not replicated within %s: %w", wait, kerr.RequestTimedOut))
+		ctx, cancel = context.WithTimeoutCause(ctx, wait, notReplicatedWithin(wait))
 		defer cancel()
 	}
 	p.verify(ctx, req, r, writes)

@@ -15,6 +15,16 @@ func New() Mutex { return Mutex{ch: make(chan struct{}, 1)} }
 // Lock waits until the lock is free.
 func (m Mutex) Lock() { m.ch <- struct{}{} }
 
+// TryLock takes the lock if it is free.
+func (m Mutex) TryLock() bool {
+	select {
+	case m.ch <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // LockContext waits until the lock is free or ctx ends.
 func (m Mutex) LockContext(ctx context.Context) error {
 	select {

@@ -19,8 +19,14 @@ func (p *Partition) Append(ctx context.Context, raw []byte, o AppendOptions) (Ap
 			return AppendResult{}, err
 		}
 	}
-	if err := p.order.LockContext(ctx); err != nil {
-		return AppendResult{}, err
+	if !p.order.TryLock() {
+		var cancel context.CancelFunc
+		ctx, cancel = o.bound(ctx)
+		defer cancel()
+		o.Within = 0 // once is enough
+		if err := p.order.LockContext(ctx); err != nil {
+			return AppendResult{}, err
+		}
 	}
 	res, epoch, err := p.appendLocked(raw, o)
 	p.order.Unlock()
@@ -33,7 +39,20 @@ func (p *Partition) Append(ctx context.Context, raw []byte, o AppendOptions) (Ap
 	if o.Acks != -1 {
 		return res, nil
 	}
-	return res, p.waitReplicated(ctx, res.LastOffset, epoch)
+	if done, err := p.replicated(res.LastOffset, epoch); done || err != nil {
+		return res, err
+	}
+	ctx, cancel := o.bound(ctx)
+	defer cancel()
+	return res, p.waitFor(ctx, func() (bool, error) { return p.replicated(res.LastOffset, epoch) })
+}
+
+// bound gives ctx the deadline of o.
+func (o AppendOptions) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.Within <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, o.Within, o.Late)
 }
 
 func (p *Partition) appendLocked(raw []byte, o AppendOptions) (AppendResult, int32, error) {
@@ -86,26 +105,24 @@ func (p *Partition) mayAppend(o AppendOptions) (role, error) {
 	return r, nil
 }
 
-// waitReplicated waits until all in-sync replicas have what was appended in
+// replicated reports whether all in-sync replicas have what was appended in
 // leader epoch, up to and with last.
-func (p *Partition) waitReplicated(ctx context.Context, last int64, epoch int32) error {
-	return p.waitFor(ctx, func() (bool, error) {
-		// The mark before the role: it is of this epoch then. One that a later
-		// leader raised says nothing of what lay there before.
-		high := p.log.Marks().HighWatermark
-		r, err := p.leading(-1)
-		switch {
-		case err != nil:
-			return false, err
-		case r.epoch != epoch:
-			return false, fmt.Errorf("%s: leader epoch moved from %d to %d: %w", p.Name(), epoch, r.epoch, kerr.NotLeaderForPartition)
-		case high <= last:
-			return false, nil
-		case len(r.isr) < r.minISR:
-			return false, fmt.Errorf("%s: %d in-sync replicas, %d wanted: %w", p.Name(), len(r.isr), r.minISR, kerr.NotEnoughReplicasAfterAppend)
-		}
-		return true, nil
-	})
+func (p *Partition) replicated(last int64, epoch int32) (bool, error) {
+	// The mark before the role: it is of this epoch then. One that a later
+	// leader raised says nothing of what lay there before.
+	high := p.log.Marks().HighWatermark
+	r, err := p.leading(-1)
+	switch {
+	case err != nil:
+		return false, err
+	case r.epoch != epoch:
+		return false, fmt.Errorf("%s: leader epoch moved from %d to %d: %w", p.Name(), epoch, r.epoch, kerr.NotLeaderForPartition)
+	case high <= last:
+		return false, nil
+	case len(r.isr) < r.minISR:
+		return false, fmt.Errorf("%s: %d in-sync replicas, %d wanted: %w", p.Name(), len(r.isr), r.minISR, kerr.NotEnoughReplicasAfterAppend)
+	}
+	return true, nil
 }
 
 // raiseHighWatermark moves the high watermark of a leader to what every

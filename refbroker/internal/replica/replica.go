@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/psm"
@@ -45,6 +46,10 @@ type AppendOptions struct {
 	// TransactionVersion is that of the markers in the append (KIP-1228): from
 	// 2 on a marker must have a higher epoch than the producer's last.
 	TransactionVersion int8
+	// Within bounds the wait of an append beside ctx, and Late is what it then
+	// fails with; 0 for no bound. It costs nothing where nothing is waited for.
+	Within time.Duration
+	Late   error
 }
 
 // AppendResult is where an append went.

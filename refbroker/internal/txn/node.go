@@ -75,6 +75,10 @@ const markerTimeout = 5 * time.Second
 // it is what WriteTxnMarkers does.
 func AppendMarkers(ctx context.Context, e *env.Env, m Marker, partitions []Partition) []error {
 	errs := make([]error, len(partitions))
+	if len(partitions) == 1 {
+		errs[0] = appendMarker(ctx, e, m, partitions[0])
+		return errs
+	}
 	var all sync.WaitGroup
 	for i, p := range partitions {
 		all.Go(func() { errs[i] = appendMarker(ctx, e, m, p) })
@@ -88,8 +92,6 @@ func appendMarker(ctx context.Context, e *env.Env, m Marker, p Partition) error 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, markerTimeout, kerr.RequestTimedOut)
-	defer cancel()
 	purpose := replica.ForMarker
 	if m.Owed {
 		purpose = replica.ForOwedMarker
@@ -100,6 +102,7 @@ func appendMarker(ctx context.Context, e *env.Env, m Marker, p Partition) error 
 	}
 	_, err = log.Append(ctx, batch.Append(nil), replica.AppendOptions{
 		Purpose: purpose, Acks: -1, LeaderEpoch: -1, TransactionVersion: int8(m.Version),
+		Within: markerTimeout, Late: kerr.RequestTimedOut,
 	})
 	return err
 }

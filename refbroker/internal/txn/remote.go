@@ -44,7 +44,7 @@ func (n node) SendMarker(ctx context.Context, m Marker, partitions []Partition) 
 	}
 	var all sync.WaitGroup
 	for leader, at := range places {
-		all.Go(func() {
+		send := func() {
 			some := make([]Partition, len(at))
 			for j, i := range at {
 				some[j] = partitions[i]
@@ -58,7 +58,12 @@ func (n node) SendMarker(ctx context.Context, m Marker, partitions []Partition) 
 			for j, i := range at {
 				errs[i] = got[j]
 			}
-		})
+		}
+		if len(places) == 1 {
+			send() // a goroutine costs more than the marker
+			continue
+		}
+		all.Go(send)
 	}
 	all.Wait()
 	return errs

@@ -240,10 +240,9 @@ func (s *shard) update(id string, decide func(t Txn, ok bool) outcome) (outcome,
 // It does not end with the request that asked for it: what is under way is
 // either written or not, never left unknown because a client hung up.
 func (s *shard) write(t Txn) error {
-	ctx, cancel := context.WithTimeout(s.ctx, s.c.cfg.WriteTimeout)
-	defer cancel()
-	_, err := s.log.Append(ctx, encode(t), replica.AppendOptions{
+	_, err := s.log.Append(s.ctx, encode(t), replica.AppendOptions{
 		Purpose: replica.ForInternal, Acks: -1, LeaderEpoch: s.epoch,
+		Within: s.c.cfg.WriteTimeout, Late: context.DeadlineExceeded,
 	})
 	if err != nil && s.ctx.Err() != nil {
 		return context.Cause(s.ctx)

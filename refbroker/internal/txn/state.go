@@ -82,33 +82,38 @@ func (e Event) String() string {
 	return names[e]
 }
 
+// transition is an event in a state.
+type transition struct {
+	from State
+	on   Event
+}
+
+// transitions is the only place that knows them.
+var transitions = map[transition]State{
+	{Empty, Init}:                  Empty,
+	{Empty, Add}:                   Ongoing,
+	{Empty, AbortNothing}:          PrepareAbort,
+	{Empty, Expire}:                Dead,
+	{Ongoing, Add}:                 Ongoing,
+	{Ongoing, Commit}:              PrepareCommit,
+	{Ongoing, Abort}:               PrepareAbort,
+	{Ongoing, Fence}:               PrepareEpochFence,
+	{PrepareEpochFence, Abort}:     PrepareAbort,
+	{PrepareCommit, Marked}:        CompleteCommit,
+	{PrepareAbort, Marked}:         CompleteAbort,
+	{CompleteCommit, Init}:         Empty,
+	{CompleteCommit, Add}:          Ongoing,
+	{CompleteCommit, AbortNothing}: PrepareAbort,
+	{CompleteCommit, Expire}:       Dead,
+	{CompleteAbort, Init}:          Empty,
+	{CompleteAbort, Add}:           Ongoing,
+	{CompleteAbort, AbortNothing}:  PrepareAbort,
+	{CompleteAbort, Expire}:        Dead,
+}
+
 // After returns the state that e leads to from s; ok is false when e may not
-// happen in s. This table is the only place that knows the transitions.
+// happen in s.
 func (s State) After(e Event) (next State, ok bool) {
-	type from struct {
-		State
-		Event
-	}
-	next, ok = map[from]State{
-		{Empty, Init}:                  Empty,
-		{Empty, Add}:                   Ongoing,
-		{Empty, AbortNothing}:          PrepareAbort,
-		{Empty, Expire}:                Dead,
-		{Ongoing, Add}:                 Ongoing,
-		{Ongoing, Commit}:              PrepareCommit,
-		{Ongoing, Abort}:               PrepareAbort,
-		{Ongoing, Fence}:               PrepareEpochFence,
-		{PrepareEpochFence, Abort}:     PrepareAbort,
-		{PrepareCommit, Marked}:        CompleteCommit,
-		{PrepareAbort, Marked}:         CompleteAbort,
-		{CompleteCommit, Init}:         Empty,
-		{CompleteCommit, Add}:          Ongoing,
-		{CompleteCommit, AbortNothing}: PrepareAbort,
-		{CompleteCommit, Expire}:       Dead,
-		{CompleteAbort, Init}:          Empty,
-		{CompleteAbort, Add}:           Ongoing,
-		{CompleteAbort, AbortNothing}:  PrepareAbort,
-		{CompleteAbort, Expire}:        Dead,
-	}[from{s, e}]
+	next, ok = transitions[transition{s, e}]
 	return next, ok
 }

@@ -228,7 +228,8 @@ func TestAHostileRequestCostsLittleMoreThanItsSize(t *testing.T) {
 			_, _, err := table.decode(frame)
 			runtime.ReadMemStats(&after)
 			cost := after.TotalAlloc - before.TotalAlloc
-			require.Less(t, cost, uint64(40*size), "error %v", err)
+			// 43 times with the race detector, less without.
+			require.Less(t, cost, uint64(48*size), "error %v", err)
 			if table.apis[keyOf(frame)].Bulk {
 				require.Less(t, cost, uint64(size), "error %v", err)
 			}

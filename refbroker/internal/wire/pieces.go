@@ -61,6 +61,10 @@ func pieces(req *Request, resp Response) []Piece {
 // believes no frame that is not whole: so before the last bytes everything that
 // was lent has to be intact.
 func sendPieces(w io.Writer, all []Piece) (sent int64, err error) {
+	if len(all) == 1 && all[0].Lent == nil {
+		n, err := w.Write(all[0].Bytes)
+		return int64(n), err
+	}
 	var bytes net.Buffers
 	for _, p := range all {
 		var n int64
