@@ -3,13 +3,15 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // CreateTopics creates topics, by name and partition count, with as many
-// replicas as the cluster gives by default, and waits until they have leaders.
+// replicas as the cluster gives by default, and waits until their leaders serve
+// them.
 func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
@@ -38,9 +40,42 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 	}
 	for _, p := range parts {
 		for {
-			if _, err := r.leader(ctx, p); err == nil {
+			err := r.serves(ctx, p)
+			if err == nil {
 				break
-			} else if ended(ctx) {
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("wait until %s is served on cluster %s: %w; at last: %w", p, r.cluster.Name, context.Cause(ctx), err)
+			case <-time.After(servesPause):
+			}
+		}
+	}
+	return nil
+}
+
+// servesPause is how often a new partition's leader is asked.
+const servesPause = 10 * time.Millisecond
+
+// serves asks the leader of a partition for its end: the broker that answered
+// the creation may know of the topic before its leader does.
+func (r *Raw) serves(ctx context.Context, p Partition) error {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	part := kmsg.NewListOffsetsRequestTopicPartition()
+	part.Partition, part.Timestamp, part.CurrentLeaderEpoch = p.Index, -1, -1
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = p.Topic
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	resp, _, err := r.ask(ctx, p, req)
+	if err != nil {
+		return err
+	}
+	for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
+		for _, got := range t.Partitions {
+			if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+				r.forget(p)
 				return err
 			}
 		}
