@@ -169,15 +169,6 @@ func (t Topology) On(nodes int) Topology {
 	return t
 }
 
-// Nodes is how many nodes the clusters have in all.
-func (t Topology) Nodes() int {
-	n := 0
-	for _, c := range t.Clusters {
-		n += c.Nodes
-	}
-	return n
-}
-
 // Cluster returns the cluster of that name.
 func (t Topology) Cluster(name string) (Cluster, bool) {
 	for _, c := range t.Clusters {

@@ -95,8 +95,15 @@ func (s Scenario) replicated() bool {
 	return !slices.ContainsFunc(s.Topology.Clusters, func(c topologies.Cluster) bool { return c.Replicas() < 2 })
 }
 
-// Weight is what the scenario asks of the machine while it runs: its nodes.
-func (s Scenario) Weight() int64 { return int64(s.Topology.Nodes()) }
+// Weight is what the scenario asks of the machine while it runs: one for each
+// cluster, and two where it has several nodes, since those mostly wait, for
+// elections.
+func (s Scenario) Weight() (weight int64) {
+	for _, c := range s.Topology.Clusters {
+		weight += int64(min(c.Nodes, 2))
+	}
+	return weight
+}
 
 // holds are the gates at which the stop is held, in their order.
 func (s Scenario) holds() []string {
