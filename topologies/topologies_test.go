@@ -132,8 +132,8 @@ func TestATopologyOnSeveralNodes(t *testing.T) {
 	one := ActivePassive()
 	three := one.On(3)
 	require.NoError(t, three.Validate())
-	require.Equal(t, 6, three.Nodes())
-	require.Equal(t, 2, one.Nodes(), "the other is left alone")
+	require.Equal(t, []Cluster{{Name: "A", Nodes: 3}, {Name: "B", Nodes: 3}}, three.Clusters)
+	require.Equal(t, []Cluster{{Name: "A", Nodes: 1}, {Name: "B", Nodes: 1}}, one.Clusters, "the other is left alone")
 	for nodes, want := range map[int][2]int{1: {1, 1}, 2: {2, 1}, 3: {3, 2}, 5: {3, 2}} {
 		c := Cluster{Name: "A", Nodes: nodes}
 		require.Equal(t, want, [2]int{c.Replicas(), c.MinInSync()}, nodes)
