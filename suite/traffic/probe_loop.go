@@ -77,6 +77,9 @@ func ringEnds(ctx context.Context, rec *Recorder, ring []Source, sides []*sideMi
 	p := Partition{RingTopic, 0}
 	var errs []error
 	for i, src := range ring {
+		if err := sides[i].raw.awaitEnd(ctx, p, ringRecords); err != nil {
+			rec.Note("%v", err) // the reader tells what is there
+		}
 		o, err := sides[i].raw.Offsets(ctx, p)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,7 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 	}
 	for _, p := range parts {
 		for {
-			err := r.serves(ctx, p)
+			_, err := r.end(ctx, p)
 			if err == nil {
 				break
 			}
@@ -57,9 +58,10 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 // servesPause is how often a new partition's leader is asked.
 const servesPause = 10 * time.Millisecond
 
-// serves asks the leader of a partition for its end: the broker that answered
-// the creation may know of the topic before its leader does.
-func (r *Raw) serves(ctx context.Context, p Partition) error {
+// end asks the leader of a partition for its high watermark, and records
+// nothing. The broker that answered a topic's creation may know of the topic
+// before its leader does.
+func (r *Raw) end(ctx context.Context, p Partition) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	part := kmsg.NewListOffsetsRequestTopicPartition()
@@ -70,15 +72,35 @@ func (r *Raw) serves(ctx context.Context, p Partition) error {
 	req.Topics = append(req.Topics, topic)
 	resp, _, err := r.ask(ctx, p, req)
 	if err != nil {
-		return err
+		return -1, err
 	}
 	for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
 		for _, got := range t.Partitions {
 			if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
 				r.forget(p)
-				return err
+				return -1, err
 			}
+			return got.Offset, nil
 		}
 	}
-	return nil
+	return -1, fmt.Errorf("raw client %s: list offsets of %s: the answer holds no partition", r.name, p)
+}
+
+// awaitEnd waits until a partition's high watermark is at least end: what a
+// leader has appended, readers see once its followers have it. It gives up after
+// probeLimit.
+func (r *Raw) awaitEnd(ctx context.Context, p Partition, end int64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeLimit, fmt.Errorf("it took longer than %s", probeLimit))
+	defer cancel()
+	for {
+		got, err := r.end(ctx, p)
+		if err == nil && got >= end {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("wait until the high watermark of %s on cluster %s is %d, now %d: %w", p, r.cluster.Name, end, got, context.Cause(ctx)), err)
+		case <-time.After(servesPause):
+		}
+	}
 }
