@@ -107,6 +107,39 @@ func (r *Raw) HeadersFrom(ctx context.Context, p Partition, offset int64) ([]Hea
 	return nil, fmt.Errorf("raw client %s: %s did not end within %d fetches", r.name, p, maxPages)
 }
 
+// The timestamps by which ListOffsets asks for a log's ends.
+const (
+	latest   = -1
+	earliest = -2
+)
+
+// listOffset asks the leader of a partition for one of its offsets, and records
+// nothing. It returns the node that answered.
+func (r *Raw) listOffset(ctx context.Context, p Partition, isolation int8, timestamp int64) (offset int64, node int32, err error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel = -1, isolation
+	part := kmsg.NewListOffsetsRequestTopicPartition()
+	part.Partition, part.Timestamp, part.CurrentLeaderEpoch = p.Index, timestamp, -1
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = p.Topic
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	resp, node, err := r.ask(ctx, p, req)
+	if err != nil {
+		return -1, node, err
+	}
+	topics := resp.(*kmsg.ListOffsetsResponse).Topics
+	if len(topics) == 0 || len(topics[0].Partitions) == 0 {
+		return -1, node, fmt.Errorf("raw client %s: list offsets of %s: the answer holds no partition", r.name, p)
+	}
+	got := topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+		r.forget(p)
+		return -1, node, fmt.Errorf("raw client %s: list offsets of %s: %w", r.name, p, err)
+	}
+	return got.Offset, node, nil
+}
+
 // Offsets samples a partition's ends with ListOffsets: the last stable offset
 // first, then the high watermark, then the log start. The leader epoch is that
 // of metadata.
@@ -116,32 +149,10 @@ func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error)
 		to        *int64
 		isolation int8
 		timestamp int64
-	}{{&s.LastStableOffset, 1, -1}, {&s.HighWatermark, 0, -1}, {&s.LogStartOffset, 0, -2}} {
-		req := kmsg.NewPtrListOffsetsRequest()
-		req.ReplicaID, req.IsolationLevel = -1, q.isolation
-		part := kmsg.NewListOffsetsRequestTopicPartition()
-		part.Partition, part.Timestamp, part.CurrentLeaderEpoch = p.Index, q.timestamp, -1
-		topic := kmsg.NewListOffsetsRequestTopic()
-		topic.Topic = p.Topic
-		topic.Partitions = append(topic.Partitions, part)
-		req.Topics = append(req.Topics, topic)
-		resp, node, err := r.ask(ctx, p, req)
-		if err != nil {
+	}{{&s.LastStableOffset, 1, latest}, {&s.HighWatermark, 0, latest}, {&s.LogStartOffset, 0, earliest}} {
+		var err error
+		if *q.to, s.Node, err = r.listOffset(ctx, p, q.isolation, q.timestamp); err != nil {
 			return s, err
-		}
-		s.Node = node
-		found := false
-		for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, got := range t.Partitions {
-				if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
-					r.forget(p)
-					return s, fmt.Errorf("raw client %s: list offsets of %s: %w", r.name, p, err)
-				}
-				*q.to, found = got.Offset, true
-			}
-		}
-		if !found {
-			return s, fmt.Errorf("raw client %s: list offsets of %s: the answer holds no partition", r.name, p)
 		}
 	}
 	// Asked for last: a leader epoch is raised before anything is appended in it.

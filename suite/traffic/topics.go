@@ -62,28 +62,8 @@ const servesPause = 10 * time.Millisecond
 // nothing. The broker that answered a topic's creation may know of the topic
 // before its leader does.
 func (r *Raw) end(ctx context.Context, p Partition) (int64, error) {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	part := kmsg.NewListOffsetsRequestTopicPartition()
-	part.Partition, part.Timestamp, part.CurrentLeaderEpoch = p.Index, -1, -1
-	topic := kmsg.NewListOffsetsRequestTopic()
-	topic.Topic = p.Topic
-	topic.Partitions = append(topic.Partitions, part)
-	req.Topics = append(req.Topics, topic)
-	resp, _, err := r.ask(ctx, p, req)
-	if err != nil {
-		return -1, err
-	}
-	for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
-		for _, got := range t.Partitions {
-			if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
-				r.forget(p)
-				return -1, err
-			}
-			return got.Offset, nil
-		}
-	}
-	return -1, fmt.Errorf("raw client %s: list offsets of %s: the answer holds no partition", r.name, p)
+	end, _, err := r.listOffset(ctx, p, 0, latest)
+	return end, err
 }
 
 // awaitEnd waits until a partition's high watermark is at least end: what a
