@@ -26,7 +26,7 @@ func readTicks(brokers ...*broker) ticks {
 	}
 	t.ours = processTicks(os.Getpid())
 	for _, b := range brokers {
-		t.ours += processTicks(b.cmd.Process.Pid)
+		t.ours += processTicks(b.PID())
 	}
 	return t
 }
@@ -46,7 +46,7 @@ func processTicks(pid int) float64 {
 // cpuSeconds is what the process has had of the processors.
 func (b *broker) cpuSeconds() float64 {
 	const ticksPerSecond = 100 // USER_HZ
-	return processTicks(b.cmd.Process.Pid) / ticksPerSecond
+	return processTicks(b.PID()) / ticksPerSecond
 }
 
 // others is the share of the machine that other processes took since t.

@@ -9,50 +9,45 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"watershed.example/fixtures"
+	"watershed.example/fixtures/child"
 )
 
 // broker is a process that serves the Kafka protocol.
 type broker struct {
+	*child.Process
 	name    string
 	addr    string
-	cmd     *exec.Cmd
 	started time.Time
 	log     string
-	ended   chan struct{}
+	// stop ends the wait for the end of the context that kills it.
+	stop func() bool
 }
 
-// launch starts a program whose output goes to a file. It must not outlive
-// this one: it is killed with it.
-func launch(name, log string, cmd *exec.Cmd) (*broker, error) {
-	out, err := os.Create(log)
+// launch starts a program whose output goes to a file. It is killed when ctx
+// ends, and must not outlive this one.
+func launch(ctx context.Context, name, log string, spec child.Spec) (*broker, error) {
+	spec.Log = log
+	began := time.Now()
+	p, err := child.Start(spec)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	if cmd.Stdout == nil {
-		cmd.Stdout = out
-	}
-	cmd.Stderr = out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	b := &broker{name: name, cmd: cmd, started: time.Now(), log: log, ended: make(chan struct{})}
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), out.Close())
-	}
-	go func() {
-		_ = cmd.Wait()
-		_ = out.Close()
-		close(b.ended)
-	}()
-	return b, nil
+	return &broker{
+		Process: p, name: name, started: began, log: log,
+		stop: context.AfterFunc(ctx, func() { _ = p.Kill() }),
+	}, nil
 }
 
 // kill ends the process without a chance to clean up.
 func (b *broker) kill() {
-	_ = b.cmd.Process.Kill()
-	<-b.ended
+	b.stop()
+	_ = b.Kill()
 }
 
 // startRefbroker starts a node on dir with the defaults of serve.
@@ -66,9 +61,7 @@ func startRefbroker(ctx context.Context, o options, dir string, more ...string) 
 	if !strings.Contains(strings.Join(more, " "), "--listen ") {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
-	cmd := exec.CommandContext(ctx, o.refbroker, args...)
-	cmd.ExtraFiles = []*os.File{theirs}
-	b, err := launch("refbroker", dir+".log", cmd)
+	b, err := launch(ctx, "refbroker", dir+".log", child.Spec{Path: o.refbroker, Args: args, ExtraFiles: []*os.File{theirs}})
 	_ = theirs.Close()
 	if err != nil {
 		return nil, err
@@ -107,9 +100,8 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 `
 
-func (o options) kafka(ctx context.Context, class string, args ...string) *exec.Cmd {
-	all := append(append([]string{}, javaFlags...), "-cp", filepath.Join(o.kafkaLib, "*"), class)
-	return exec.CommandContext(ctx, "java", append(all, args...)...)
+func (o options) kafka(class string, args ...string) []string {
+	return slices.Concat(javaFlags, []string{"-cp", filepath.Join(o.kafkaLib, "*"), class}, args)
 }
 
 // startKafka starts one node on dir, which is formatted if it is new.
@@ -129,11 +121,11 @@ func startKafka(ctx context.Context, o options, dir string, settings ...string) 
 		return nil, err
 	}
 	if isNew {
-		if out, err := o.kafka(ctx, "kafka.tools.StorageTool", "format", "-t", "d2F0ZXJzaGVkLWJlbmNoIQ", "-c", file).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, "java", o.kafka("kafka.tools.StorageTool", "format", "-t", "d2F0ZXJzaGVkLWJlbmNoIQ", "-c", file)...).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("format Kafka's folder: %w: %s", err, out)
 		}
 	}
-	b, err := launch("kafka", dir+".log", o.kafka(ctx, "kafka.Kafka", file))
+	b, err := launch(ctx, "kafka", dir+".log", child.Spec{Path: "java", Args: o.kafka("kafka.Kafka", file)})
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +142,7 @@ func (b *broker) waitListening(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(2 * time.Millisecond):
-		case <-b.ended:
+		case <-b.Done():
 			return fmt.Errorf("%s ended at its start, see %s", b.name, b.log)
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -162,19 +154,18 @@ func (b *broker) waitListening(ctx context.Context) error {
 func freeAddrs(n int) ([]string, error) {
 	var addrs []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := fixtures.FreePort()
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = l.Close() }()
-		addrs = append(addrs, l.Addr().String())
+		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	return addrs, nil
 }
 
 // residentMB is the resident memory of the process.
 func (b *broker) residentMB() (float64, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.cmd.Process.Pid))
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.PID()))
 	if err != nil {
 		return 0, err
 	}
@@ -184,5 +175,5 @@ func (b *broker) residentMB() (float64, error) {
 			return kb * 1024 / 1e6, err
 		}
 	}
-	return 0, fmt.Errorf("no VmRSS of process %d", b.cmd.Process.Pid)
+	return 0, fmt.Errorf("no VmRSS of process %d", b.PID())
 }
