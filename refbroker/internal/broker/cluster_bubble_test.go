@@ -3,7 +3,6 @@ package broker
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -18,12 +17,12 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/spf13/afero"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/fixtures/memnet"
 	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/peer"
 	"watershed.example/refbroker/internal/quorum"
 )
 
@@ -216,27 +215,12 @@ func (a asker) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, er
 	if _, err := c.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("test")).AppendRequest(nil, req, 7)); err != nil {
 		return nil, err
 	}
-	var size [4]byte
-	if _, err := io.ReadFull(c, size[:]); err != nil {
-		return nil, err
-	}
-	raw := make([]byte, binary.BigEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(c, raw); err != nil {
+	raw, _, err := peer.ReadResponse(c, 7)
+	if err != nil {
 		return nil, err
 	}
 	resp := req.ResponseKind()
-	resp.SetVersion(req.GetVersion())
-	b := kbin.Reader{Src: raw[4:]}
-	if resp.IsFlexible() { // response header v1
-		for n := b.Uvarint(); n > 0 && b.Ok(); n-- {
-			b.Uvarint()
-			b.Span(int(b.Uvarint()))
-		}
-	}
-	if err := b.Complete(); err != nil && len(b.Src) == 0 {
-		return nil, err
-	}
-	return resp, resp.ReadFrom(b.Src)
+	return resp, peer.Decode(resp, raw, req.GetVersion())
 }
 
 // rawProducer is an idempotent or transactional producer of one batch at a time.

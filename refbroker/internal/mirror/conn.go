@@ -5,17 +5,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/peer"
 )
 
 const (
@@ -24,8 +23,6 @@ const (
 	dialTimeout = 10 * time.Second
 	// requestTimeout is request.timeout.ms' default.
 	requestTimeout = 30 * time.Second
-	// maxResponse bounds what a source may send in one response, in bytes.
-	maxResponse = 128 << 20
 )
 
 // ErrOtherCluster is a source whose cluster id is not the mirror's (LINK-4).
@@ -137,19 +134,7 @@ func ask[R kmsg.Response](ctx context.Context, c *conn, req kmsg.Request) (R, er
 	if !ok {
 		return none, fmt.Errorf("%s: response kind %T", kmsg.NameForKey(req.Key()), req.ResponseKind())
 	}
-	resp.SetVersion(req.GetVersion())
-	if resp.IsFlexible() { // response header v1
-		b := kbin.Reader{Src: raw}
-		for n := b.Uvarint(); n > 0 && b.Ok(); n-- {
-			b.Uvarint()
-			b.Span(int(b.Uvarint()))
-		}
-		if err := b.Complete(); err != nil {
-			return none, fmt.Errorf("%s: response header: %w", kmsg.NameForKey(req.Key()), err)
-		}
-		raw = b.Src
-	}
-	if err := resp.ReadFrom(raw); err != nil {
+	if err := peer.Decode(resp, raw, req.GetVersion()); err != nil {
 		return none, fmt.Errorf("decode %s: %w", kmsg.NameForKey(req.Key()), err)
 	}
 	return resp, nil
@@ -178,19 +163,7 @@ func (c *conn) exchange(req kmsg.Request) ([]byte, error) {
 	if _, err := c.Write(c.format.AppendRequest(nil, req, c.correlation)); err != nil {
 		return nil, err
 	}
-	var head [8]byte
-	if _, err := io.ReadFull(c, head[:]); err != nil {
-		return nil, err
-	}
-	size, correlation := int32(binary.BigEndian.Uint32(head[:])), int32(binary.BigEndian.Uint32(head[4:]))
-	if size < 4 || size > maxResponse {
-		return nil, fmt.Errorf("response of %d bytes", size)
-	}
-	if correlation != c.correlation {
-		return nil, fmt.Errorf("response to request %d, not %d", correlation, c.correlation)
-	}
-	raw := make([]byte, size-4)
-	_, err := io.ReadFull(c, raw)
+	raw, _, err := peer.ReadResponse(c, c.correlation)
 	return raw, err
 }
 

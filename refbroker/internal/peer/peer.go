@@ -5,15 +5,12 @@ package peer
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/refbroker/internal/host"
@@ -29,8 +26,6 @@ const clientListener = "client"
 const (
 	// requestTimeout bounds one request, connecting included.
 	requestTimeout = 10 * time.Second
-	// maxResponse bounds what a node may send in one response, in bytes.
-	maxResponse = 128 << 20
 	// maxIdle is how many connections to a node wait for their next use.
 	maxIdle = 4
 )
@@ -117,7 +112,7 @@ func (p *Peers) request(ctx context.Context, node int32, req kmsg.Request, resp 
 			return err
 		}
 		p.keep(address, c)
-		return decode(resp, raw, req.GetVersion())
+		return Decode(resp, raw, req.GetVersion())
 	}
 }
 
@@ -178,34 +173,5 @@ func (p *Peers) roundTrip(ctx context.Context, c net.Conn, req kmsg.Request) (ra
 	if _, err := c.Write(p.format.AppendRequest(nil, req, correlation)); err != nil {
 		return nil, false, err
 	}
-	var head [8]byte
-	if n, err := io.ReadFull(c, head[:]); err != nil {
-		// A connection that the other side had closed before takes the write
-		// and then ends.
-		return nil, n > 0 || !errors.Is(err, io.EOF), err
-	}
-	size, got := int32(binary.BigEndian.Uint32(head[:])), int32(binary.BigEndian.Uint32(head[4:]))
-	if size < 4 || size > maxResponse || got != correlation {
-		return nil, true, fmt.Errorf("response of %d bytes to request %d", size, got)
-	}
-	raw = make([]byte, size-4)
-	_, err = io.ReadFull(c, raw)
-	return raw, true, err
-}
-
-// decode reads a response behind its header.
-func decode(resp kmsg.Response, raw []byte, version int16) error {
-	resp.SetVersion(version)
-	if resp.IsFlexible() { // response header v1
-		b := kbin.Reader{Src: raw}
-		for n := b.Uvarint(); n > 0 && b.Ok(); n-- {
-			b.Uvarint()
-			b.Span(int(b.Uvarint()))
-		}
-		if err := b.Complete(); err != nil {
-			return fmt.Errorf("response header: %w", err)
-		}
-		raw = b.Src
-	}
-	return resp.ReadFrom(raw)
+	return ReadResponse(c, correlation)
 }
