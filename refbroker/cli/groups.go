@@ -115,6 +115,7 @@ func orDash(s string) string {
 	return s
 }
 
+// writeTable prints rows of columns that tabs divide.
 func writeTable(out io.Writer, text string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if _, err := io.WriteString(w, text); err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -182,11 +181,7 @@ func describeTopics(ctx context.Context, out io.Writer, c *kadm.Client, names []
 			text += "\n"
 		}
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if _, err := io.WriteString(w, text); err != nil {
-		return err
-	}
-	return w.Flush()
+	return writeTable(out, text)
 }
 
 func (t *topicsOptions) delete() *cobra.Command {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,15 +131,11 @@ func (t *topicsOptions) reassignments() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				text := "TOPIC\tPARTITION\tREPLICAS\tADDING\tREMOVING\n"
 				for _, r := range all.Sorted() {
 					text += fmt.Sprintf("%s\t%d\t%v\t%v\t%v\n", r.Topic, r.Partition, r.Replicas, r.AddingReplicas, r.RemovingReplicas)
 				}
-				if _, err := io.WriteString(w, text); err != nil {
-					return err
-				}
-				return w.Flush()
+				return writeTable(cmd.OutOrStdout(), text)
 			})
 		},
 	}

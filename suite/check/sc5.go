@@ -151,6 +151,20 @@ func (a *alone) onceMore(r *ruling, p *alonePart, i int, before map[int64]shownP
 	}
 }
 
+// refusedLate says whether a batch that was delivered late was refused for good;
+// one that was appended or acknowledged is a finding.
+func (a *alone) refusedLate(r *ruling, p *alonePart, o *operation, expected, appended string) bool {
+	switch at := p.places(o); {
+	case len(at) > 0:
+		r.findings = append(r.findings, a.finding(p.lead, ZombieAppend, at[0].entry, at[0].offset, expected, appended))
+	case o.result.Outcome == history.OK:
+		r.findings = append(r.findings, a.told(p.part, ZombieAppend, o.offset, expected, fmt.Sprintf("acknowledged with offset %d", o.offset)))
+	default:
+		return o.result.Code > 0 && !retriable[o.result.Code]
+	}
+	return false
+}
+
 // lateRetries holds that batches which came after their transaction's end were
 // refused, and that no transaction is left open by them.
 func (a *alone) lateRetries(r *ruling, p *alonePart, c *markerCount) {
@@ -159,15 +173,7 @@ func (a *alone) lateRetries(r *ruling, p *alonePart, c *markerCount) {
 			continue
 		}
 		expected := batchWords(o) + " refused: its transaction has ended"
-		at := p.places(o)
-		switch {
-		case len(at) > 0:
-			r.findings = append(r.findings, a.finding(p.lead, ZombieAppend, at[0].entry, at[0].offset, expected, "it was appended"))
-		case o.result.Outcome == history.OK:
-			r.findings = append(r.findings, a.told(p.part, ZombieAppend, o.offset, expected, fmt.Sprintf("acknowledged with offset %d", o.offset)))
-		case o.result.Code > 0 && !retriable[o.result.Code]:
-			c.late++
-		}
+		c.late += b2i(a.refusedLate(r, p, o, expected, "it was appended"))
 	}
 	if a.edge.settled == never {
 		return

@@ -117,15 +117,7 @@ func (a *alone) lateBatches(r *ruling, late *history.Event) (refused int) {
 				continue
 			}
 			expected := fmt.Sprintf("%s refused with error %d: it belongs to transaction %d, which has ended", batchWords(o), oldEpoch, o.sent.Tag.Txn)
-			at := p.places(o)
-			switch {
-			case len(at) > 0:
-				r.findings = append(r.findings, a.finding(p.lead, ZombieAppend, at[0].entry, at[0].offset, expected, "it was appended to the next transaction"))
-			case o.result.Outcome == history.OK:
-				r.findings = append(r.findings, a.told(p.part, ZombieAppend, o.offset, expected, fmt.Sprintf("acknowledged with offset %d", o.offset)))
-			case o.result.Code > 0 && !retriable[o.result.Code]:
-				refused++
-			}
+			refused += b2i(a.refusedLate(r, p, o, expected, "it was appended to the next transaction"))
 		}
 	}
 	return refused

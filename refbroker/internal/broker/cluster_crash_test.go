@@ -439,16 +439,20 @@ func (s *story) choose() {
 	s.t.Fatalf("no partition for %s: controller %d", s.cell, controller)
 }
 
-func (s *story) strike() {
-	at := crashSourceHost
+// victimHost is where the victim is: a node, or the source.
+func (s *story) victimHost() string {
 	if s.victim >= 0 {
-		at = hostOf(s.victim)
+		return hostOf(s.victim)
 	}
+	return crashSourceHost
+}
+
+func (s *story) strike() {
 	switch {
 	case s.cell.fault == cutOff:
-		s.sea.sever(at, true)
+		s.sea.sever(s.victimHost(), true)
 	case s.cell.fault == frozen:
-		s.sea.freeze(at, true)
+		s.sea.freeze(s.victimHost(), true)
 	case s.victim >= 0:
 		s.kill(s.victim)
 	default:
@@ -458,15 +462,11 @@ func (s *story) strike() {
 }
 
 func (s *story) heal() {
-	at := crashSourceHost
-	if s.victim >= 0 {
-		at = hostOf(s.victim)
-	}
 	switch {
 	case s.cell.fault == cutOff:
-		s.sea.sever(at, false)
+		s.sea.sever(s.victimHost(), false)
 	case s.cell.fault == frozen:
-		s.sea.freeze(at, false)
+		s.sea.freeze(s.victimHost(), false)
 		select {
 		case <-s.gate.letGo:
 		default:
