@@ -55,7 +55,7 @@ func (p *Partition) preview(o Offsets) (Preview, error) {
 		return v, nil
 	}
 	var err error
-	if v.At, err = p.log.StableCut(); err != nil {
+	if v.At, err = p.stopsAt(o); err != nil || v.At >= o.LogEnd {
 		return v, err
 	}
 	v.Records, err = p.log.CountRecords(v.At)
