@@ -77,7 +77,13 @@ func TestScenarios(t *testing.T) {
 }
 
 func runScenario(t *testing.T, sc engine.Scenario, total int) {
-	res, err := play(t, run.ctx, sc, settings.Defects, t.Name())
+	finished(t, sc, options(t.Name(), settings.Defects), total)
+}
+
+// finished runs a scenario to its end, tells of it, and fails where it did.
+func finished(t *testing.T, sc engine.Scenario, o engine.Options, total int) *engine.Result {
+	t.Helper()
+	res, err := admitted(t, run.ctx, sc, o)
 	run.mu.Lock()
 	run.results = append(run.results, res)
 	n := len(run.results)
@@ -90,19 +96,31 @@ func runScenario(t *testing.T, sc engine.Scenario, total int) {
 	if res.Failed() {
 		t.Errorf("%s", res.Story())
 	}
+	return res
 }
 
 // play admits a scenario and runs it. An error says that it could not run.
 func play(t *testing.T, ctx context.Context, sc engine.Scenario, defects []string, test string) (*engine.Result, error) {
 	t.Helper()
-	weight := min(sc.On(settings.Nodes).Weight(), engine.Capacity())
+	return admitted(t, ctx, sc, options(test, defects))
+}
+
+// admitted waits until there is room for a scenario, and runs it.
+func admitted(t *testing.T, ctx context.Context, sc engine.Scenario, o engine.Options) (*engine.Result, error) {
+	t.Helper()
+	weight := min(sc.On(o.Nodes).Weight(), engine.Capacity())
 	if err := admission.Acquire(ctx, weight); err != nil {
 		t.Fatalf("not started: %v", context.Cause(ctx))
 	}
 	defer admission.Release(weight)
-	return engine.Run(ctx, sc, engine.Options{
+	o.Progress = func(format string, args ...any) { t.Logf(format, args...) }
+	return engine.Run(ctx, sc, o)
+}
+
+// options are those of a test's scenario, as the person chose.
+func options(test string, defects []string) engine.Options {
+	return engine.Options{
 		Seed: settings.Seed, Folder: run.folder, Launcher: settings.Launcher, Nodes: settings.Nodes, Defects: defects, Keep: settings.Keep,
 		Name: test, Reproduce: reproduce(test),
-		Progress: func(format string, args ...any) { t.Logf(format, args...) },
-	})
+	}
 }
