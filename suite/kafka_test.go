@@ -38,9 +38,12 @@ func TestKafkaSource(t *testing.T) {
 	for _, sc := range sources {
 		t.Run(sc.Name, func(t *testing.T) {
 			t.Parallel()
-			o := options(t.Name(), settings.Defects)
-			o.KafkaJars, o.Launcher, o.Nodes = jars, "process", 0
-			requireKafkaBytes(t, finished(t, sc, o, len(sources)))
+			res, err := playSeed(t, run.ctx, sc, engine.Options{
+				Seed: settings.Seed, Defects: settings.Defects, Name: t.Name(), Reproduce: reproduce(t.Name(), settings.Seed),
+				Launcher: "process", KafkaJars: jars,
+			})
+			told(t, res, err, len(sources))
+			requireKafkaBytes(t, res)
 		})
 	}
 }

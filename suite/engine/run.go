@@ -8,6 +8,7 @@ import (
 
 	"watershed.example/suite/check"
 	"watershed.example/suite/history"
+	"watershed.example/suite/report"
 	"watershed.example/suite/traffic"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 	KafkaJars string
 	// Keep leaves the brokers' data folders.
 	Keep bool
+	// Known are violations that somebody accepts.
+	Known []report.Known
 	// Reproduce is the command that runs it again.
 	Reproduce string
 	// Progress is told what is going on; it may be nil.
@@ -57,6 +60,7 @@ func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 		err = judge(res)
 	}
 	res.Took = time.Since(res.Started)
+	res.Accepted = report.Accepts(o.Known, scenarioOf(o.Name), res.Verdicts, time.Now())
 	if err == nil && res.trouble != nil && len(res.Violated()) == 0 {
 		err = res.trouble
 	}
