@@ -49,20 +49,20 @@ func (r *Result) with(o check.Outcome) []string {
 // Violated lists the requirements that were seen violated.
 func (r *Result) Violated() []string { return r.with(check.Violated) }
 
-// unaccepted are the violated requirements that nobody accepts.
-func (r *Result) unaccepted() []string {
+// Unaccepted are the violated requirements that nobody accepts.
+func (r *Result) Unaccepted() []string {
 	return slices.DeleteFunc(r.Violated(), func(id string) bool { _, ok := r.Accepted[id]; return ok })
 }
 
 // Failed says whether anything was inconclusive, or violated without being accepted.
 func (r *Result) Failed() bool {
-	return len(r.unaccepted()) > 0 || len(r.with(check.Inconclusive)) > 0 || len(r.Verdicts) == 0 || r.Stuck != nil || r.Trouble != ""
+	return len(r.Unaccepted()) > 0 || len(r.with(check.Inconclusive)) > 0 || len(r.Verdicts) == 0 || r.Stuck != nil || r.Trouble != ""
 }
 
 // Word says in one word or two how it ended.
 func (r *Result) Word() string {
 	switch {
-	case len(r.unaccepted()) > 0:
+	case len(r.Unaccepted()) > 0:
 		return "VIOLATED " + strings.Join(r.Violated(), ", ")
 	case r.Stuck != nil:
 		return "STUCK"

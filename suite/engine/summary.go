@@ -49,6 +49,17 @@ func (r *Result) saveReports() error {
 	return nil
 }
 
+// Table is the verdict of each requirement over results.
+func Table(results []*Result) (string, error) {
+	var all report.Result
+	for _, r := range results {
+		all.Scenarios = append(all.Scenarios, r.report())
+	}
+	var table strings.Builder
+	err := report.Table(&table, &all, width)
+	return table.String(), err
+}
+
 // ErrLevel is that a run did not pass the level that was asked for.
 var ErrLevel = errors.New("level not passed")
 
