@@ -120,13 +120,15 @@ func play(t *testing.T, ctx context.Context, sc engine.Scenario, defects []strin
 // playSeed is play with a seed of its own; the rest of the options is filled in.
 func playSeed(t *testing.T, ctx context.Context, sc engine.Scenario, o engine.Options) (*engine.Result, error) {
 	t.Helper()
-	weight := min(sc.On(settings.Nodes).Weight(), engine.Capacity())
+	if !sc.Kafka { // whose clusters are what they are
+		o.Launcher, o.Nodes = settings.Launcher, settings.Nodes
+	}
+	weight := min(sc.On(o.Nodes).Weight(), engine.Capacity())
 	if err := admission.Acquire(ctx, weight); err != nil {
 		t.Fatalf("not started: %v", context.Cause(ctx))
 	}
 	defer admission.Release(weight)
-	o.Folder, o.Launcher, o.Nodes = run.folder, settings.Launcher, settings.Nodes
-	o.Keep, o.Known = settings.Keep, settings.Known
+	o.Folder, o.Keep, o.Known = run.folder, settings.Keep, settings.Known
 	o.Progress = func(format string, args ...any) { t.Logf(format, args...) }
 	return engine.Run(ctx, sc, o)
 }

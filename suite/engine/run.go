@@ -22,6 +22,9 @@ type Options struct {
 	Nodes int
 	// Defects of the brokers: of all clusters, or with "NAME@CLUSTER" of that one.
 	Defects []string
+	// KafkaJars is the folder of Apache Kafka's jars, for scenarios whose source is
+	// that.
+	KafkaJars string
 	// Keep leaves the brokers' data folders.
 	Keep bool
 	// Known are violations that somebody accepts.
@@ -87,7 +90,7 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	}
 	o.Progress("launch")
 	began := time.Now()
-	if err := limited(ctx, "launch", launchLimit, func(ctx context.Context) error {
+	if err := limited(ctx, "launch", s.patience(launchLimit), func(ctx context.Context) error {
 		s.world, err = launch(ctx, s.rec, sc, o, res.Folder)
 		return err
 	}); err != nil {

@@ -25,6 +25,7 @@ type sourceTraffic struct {
 
 	idempotent, second, plain, ending, straddling, open *traffic.Producer
 	live                                                *traffic.Producer // writes while mirrors are stopped
+	java                                                *javaTraffic      // nil for none
 	mirrored                                            []mirroredTxn
 
 	wg         sync.WaitGroup
@@ -149,6 +150,9 @@ func (s *sourceTraffic) before(ctx context.Context) error {
 	if err := s.open.Transaction(ctx, true, 1+s.rng.IntN(3), all...); err != nil {
 		return err
 	}
+	if err := s.java.before(ctx, all); err != nil {
+		return err
+	}
 	if err := traffic.SeedForgeries(ctx, s.raw, s.layout.Forge, s.payload); err != nil {
 		return err
 	}
@@ -165,6 +169,9 @@ func (s *sourceTraffic) leaveOpen(ctx context.Context) error {
 		return err
 	}
 	if err := s.straddling.Send(ctx, 1+s.rng.IntN(2), s.layout.Spanned...); err != nil {
+		return err
+	}
+	if err := s.java.leaveOpen(ctx, s.layout.Spanned); err != nil {
 		return err
 	}
 	if err := s.open.Begin(history.IntentOpen); err != nil {
@@ -280,6 +287,9 @@ func (s *sourceTraffic) late(ctx context.Context) error {
 	if err := s.open.End(ctx, true); err != nil {
 		return err
 	}
+	if err := s.java.late(ctx, s.layout.Written); err != nil {
+		return err
+	}
 	if err := s.idempotent.Send(ctx, 2, s.layout.Written...); err != nil {
 		return err
 	}
@@ -298,4 +308,5 @@ func (s *sourceTraffic) close() {
 	if s.raw != nil {
 		s.raw.Close()
 	}
+	s.java.close()
 }
