@@ -13,9 +13,9 @@ import (
 // latest says whether the run's clusters follow that text.
 func (r *Run) latest() bool { return r.Profile == ProfileLatest }
 
-// stopMarkers finds the ABORT markers that the stop wrote: those in a row right
-// before its barrier, or at the log's end where a stop has come no further, that
-// are not the source's. Whether they are the right ones is BAR-3's and TXN-3's.
+// stopMarkers finds the markers that the stop wrote: those in a row right before
+// its barrier, or at the log's end where a stop has come no further, that are not
+// the source's. Whether they are the right ones is BAR-3's and TXN-3's.
 func (s *side) stopMarkers(p *part) {
 	i := s.barrier
 	if i < 0 {
@@ -31,7 +31,7 @@ func (s *side) stopMarkers(p *part) {
 		default:
 			return
 		}
-		if e.control == nil || e.control.Type != wirelog.Abort {
+		if !e.marks() {
 			return
 		}
 		e.origin = stopMarker
@@ -81,6 +81,8 @@ func (j *judge) aborting(r *ruling, p *part, s *side) (markers int) {
 			r.findings = append(r.findings, j.at(s, ForeignMarker, i, fmt.Sprintf("between L = %d and the barrier one ABORT marker for each transaction that was open at L", s.cut),
 				"one more, for a producer without such a transaction: "+e.describe()))
 			continue
+		case e.control.Type != wirelog.Abort:
+			continue // TXN-3's
 		case e.ProducerEpoch != p.source.epochAt(e.ProducerID, s.cut):
 			r.findings = append(r.findings, j.at(s, ForeignMarker, i, fmt.Sprintf("an ABORT marker for transaction %d of %s in epoch %d of its producer", t.number, t.writer, p.source.epochAt(e.ProducerID, s.cut)), e.describe()))
 		}

@@ -21,7 +21,7 @@ const (
 	unknownWriter               // a data batch without provenance
 	leftover                    // of the destination, from before the mirror's start: it should have been cut
 	staleCopy                   // equals what an upstream of the source held there, and has been cut since
-	stopMarker                  // an ABORT marker that the stop wrote before its barrier (profile kip1279-latest)
+	stopMarker                  // a marker that the stop wrote before its barrier (profile kip1279-latest)
 	asIs                        // in a log that is looked at as one line of history
 )
 
