@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -161,18 +162,20 @@ func (s *groupSync) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if settings.Groups.None() || !s.m.groups.Coordinates("") {
+	img := s.m.quorum.Image()
+	topics := s.m.mirroring(img, s.mirror.Name)
+	// Where nobody has ever used a group, there is no coordinator yet.
+	first := img.Topics[quorum.OffsetsTopic] == nil && s.m.node == firstBroker(img)
+	if settings.Groups.None() || len(topics) == 0 || !first && !s.m.groups.Coordinates("") {
 		s.hangUp()
 		return nil
 	}
-	topics := s.m.mirroring(s.m.quorum.Image(), s.mirror.Name)
-	if len(topics) == 0 {
-		s.hangUp()
-		return nil
-	}
-	committed, err := s.ask(ctx, settings, topics)
+	committed, err := s.ask(ctx, settings, topics, func(group string) bool { return first || s.m.groups.Coordinates(group) })
 	if len(committed) == 0 {
 		return err
+	}
+	if first {
+		return s.m.ensure(ctx) // the next round finds a coordinator
 	}
 	// Where the log ends is asked for after what is committed: a mirror that
 	// keeps up is not held back by that.
@@ -205,6 +208,18 @@ func (s *groupSync) once(ctx context.Context) error {
 	return err
 }
 
+// firstBroker is the node that does what one node is to do: the lowest that
+// lives. Two that do it at once do no harm.
+func firstBroker(img *quorum.Image) int32 {
+	first := int32(math.MaxInt32)
+	for id, b := range img.Brokers {
+		if !b.Fenced {
+			first = min(first, id)
+		}
+	}
+	return first
+}
+
 // clamp keeps a commit within the log that is here: max(log start, min(source
 // commit, log end)) (GRP-1).
 func clamp(offset int64, r Range) int64 { return max(r.Start, min(offset, r.End)) }
@@ -218,7 +233,7 @@ const groupsAtOnce = 100
 // ask asks every broker of the source for the groups that it coordinates, and
 // for their offsets in the topics that mirror. What one broker does not tell is
 // an error, beside what the others told.
-func (s *groupSync) ask(ctx context.Context, settings Settings, topics map[string][16]byte) (map[string][]group.Offset, error) {
+func (s *groupSync) ask(ctx context.Context, settings Settings, topics map[string][16]byte, ours func(string) bool) (map[string][]group.Offset, error) {
 	addrs, err := s.brokers(ctx)
 	if err != nil {
 		return nil, err
@@ -226,7 +241,7 @@ func (s *groupSync) ask(ctx context.Context, settings Settings, topics map[strin
 	all := map[string][]group.Offset{}
 	var errs []error
 	for _, addr := range addrs {
-		if err := s.askBroker(ctx, addr, settings, topics, all); err != nil {
+		if err := s.askBroker(ctx, addr, settings, topics, ours, all); err != nil {
 			errs = append(errs, fmt.Errorf("groups of source broker %s: %w", addr, err))
 		}
 	}
@@ -278,7 +293,7 @@ func (s *groupSync) drop(addr string) {
 	}
 }
 
-func (s *groupSync) askBroker(ctx context.Context, addr string, settings Settings, topics map[string][16]byte, all map[string][]group.Offset) error {
+func (s *groupSync) askBroker(ctx context.Context, addr string, settings Settings, topics map[string][16]byte, ours func(string) bool, all map[string][]group.Offset) error {
 	c, err := s.conn(ctx, addr)
 	if err != nil {
 		return err
@@ -294,7 +309,7 @@ func (s *groupSync) askBroker(ctx context.Context, addr string, settings Setting
 	var ids []string
 	for _, g := range listed.Groups {
 		// Others than consumers keep no offsets in topics, or of their own kind.
-		if (g.ProtocolType == "" || g.ProtocolType == "consumer") && settings.Groups.Has(g.Group) && s.m.groups.Coordinates(g.Group) {
+		if (g.ProtocolType == "" || g.ProtocolType == "consumer") && settings.Groups.Has(g.Group) && ours(g.Group) {
 			ids = append(ids, g.Group)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/gate"
+	"watershed.example/refbroker/internal/group"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
@@ -42,6 +43,7 @@ type Manager struct {
 	debts    Debts
 	groups   Groups // nil: their offsets are not mirrored
 	ranges   Offsets
+	ensure   func(context.Context) error // that there is a group coordinator
 	replicas env.Replicas
 	gate     gate.Gate
 	defects  defect.Set
@@ -82,6 +84,7 @@ type Status struct {
 func New(e *env.Env, debts Debts, groups Groups) *Manager {
 	m := newManager(e, e.Quorum, debts)
 	m.groups, m.ranges = groups, nodeRanges{e}
+	m.ensure = func(ctx context.Context) error { return group.EnsureTopic(ctx, e) }
 	return m
 }
 
