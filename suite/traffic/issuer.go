@@ -29,10 +29,9 @@ func (r *Raw) issuer() int32 {
 	return r.brokers[0]
 }
 
-// issuing is whom to ask for a producer id: the issuer, or for a transactional
-// id its coordinator, which the client finds.
-func (r *Raw) issuing(transactionalID string) kmsg.Requestor {
-	if id := r.issuer(); transactionalID == "" && id >= 0 {
+// firstBroker is whom to ask what any broker can answer: the issuer.
+func (r *Raw) firstBroker() kmsg.Requestor {
+	if id := r.issuer(); id >= 0 {
 		return r.client().Broker(int(id))
 	}
 	return r.client()
