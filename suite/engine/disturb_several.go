@@ -122,6 +122,14 @@ func (a *alone) moveCoordinator(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Its producer goes on under the next coordinator; this one asks it for an id.
+	asks, err := a.raw.CoordinatedBy(ctx, int32(old.Number()), "moves")
+	if err != nil {
+		return "", err
+	}
+	if err := traffic.ProducerIDs(ctx, a.raw, 1, asks); err != nil {
+		return "", err
+	}
 	if err := old.Kill(ctx); err != nil {
 		return "", err
 	}
@@ -130,6 +138,12 @@ func (a *alone) moveCoordinator(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if err := old.Start(ctx); err != nil {
+		return "", err
+	}
+	if err := errors.Join(c.AwaitNodes(ctx), a.raw.Renew()); err != nil {
+		return "", err
+	}
+	if err := traffic.ProducerIDs(ctx, a.raw, 1, asks); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s coordinates %s instead of %s", next, id, old), w.awaitWhole(ctx, c.Name(), a.parts)

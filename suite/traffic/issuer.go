@@ -60,6 +60,12 @@ func (r *Raw) TransactionalID(ctx context.Context, name string) (string, error) 
 	if issuer < 0 {
 		return name, nil
 	}
+	return r.CoordinatedBy(ctx, issuer, name)
+}
+
+// CoordinatedBy returns a transactional id that begins with name and that a broker
+// coordinates; name itself where none was found.
+func (r *Raw) CoordinatedBy(ctx context.Context, broker int32, name string) (string, error) {
 	for n := 0; n < coordinatorTries; n++ {
 		id := name
 		if n > 0 {
@@ -79,7 +85,7 @@ func (r *Raw) TransactionalID(ctx context.Context, name string) (string, error) 
 			n--
 		case err != nil:
 			return "", fmt.Errorf("raw client %s: find the coordinator of %q: %w", r.name, id, err)
-		case resp.Coordinators[0].NodeID == issuer:
+		case resp.Coordinators[0].NodeID == broker:
 			return id, nil
 		}
 	}
