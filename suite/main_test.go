@@ -1,6 +1,7 @@
 package suite_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 
 	"watershed.example/fixtures"
 	"watershed.example/suite/engine"
+	"watershed.example/suite/report"
 )
 
 // settings are what the person chose.
@@ -80,6 +82,12 @@ func testMain(m *testing.M) int {
 	if err := makeFolders(); err != nil {
 		return fail(err)
 	}
+	if settings.KnownFile != "" {
+		var err error
+		if settings.Known, err = report.LoadKnown(inModule(settings.KnownFile)); err != nil {
+			return fail(fmt.Errorf("-known: %w", err))
+		}
+	}
 	say("seed %d, launcher %s, evidence in %s", settings.Seed, settings.LaunchedBy(), run.folder)
 	if err := fixtures.Prepare(ctx, settings.Launcher); err != nil {
 		return fail(err)
@@ -117,6 +125,10 @@ func timeout() time.Duration {
 
 // enoughTime says, before anything starts, when a long mode can't end in time.
 func enoughTime() error {
+	// A round that began in time ends after it.
+	if need := settings.Duration + engine.Estimate(engine.Scenarios(selection())); settings.Duration > 0 && timeout() > 0 && timeout() < need {
+		return fmt.Errorf("-duration=%s needs about %s: give go test -timeout=%s", settings.Duration, need.Round(time.Minute), (need + 10*time.Minute).Round(time.Minute))
+	}
 	if !settings.Full {
 		return nil
 	}
@@ -199,17 +211,21 @@ func makeFolders() error {
 	if run.module, err = moduleRoot(); err != nil {
 		return err
 	}
-	out := settings.Out
-	if out == "" {
-		out = filepath.Join(run.module, "out")
-	} else if !filepath.IsAbs(out) {
-		out = filepath.Join(run.module, out)
-	}
+	out := inModule(cmp.Or(settings.Out, "out"))
 	run.folder, err = engine.NewRunFolder(out, settings.Seed, settings.Keep, time.Now())
 	if err != nil {
 		return fmt.Errorf("-out %q: %w", settings.Out, err)
 	}
 	return nil
+}
+
+// inModule is a path that the person gave: relative ones begin at the module's
+// root, since go test runs in the package's folder.
+func inModule(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(run.module, path)
 }
 
 // terminal is the person's own terminal, where there is one and go test keeps

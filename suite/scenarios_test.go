@@ -15,9 +15,9 @@ import (
 // admission limits how much runs at the same time, by weight.
 var admission = semaphore.NewWeighted(engine.Capacity())
 
-// chosen says whether -run or -skip picked tests by name.
+// chosen says whether -run or -skip picked scenarios by name.
 func chosen() bool {
-	return flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != ""
+	return strings.Contains(flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String(), "/")
 }
 
 // selection is which part of the matrix this run takes.
@@ -33,8 +33,16 @@ func selection() engine.Selection {
 	return engine.Default
 }
 
+// chosenScenarios are the scenarios of this run.
+func chosenScenarios() []engine.Scenario {
+	if settings.Level != nil {
+		return engine.UpTo(*settings.Level, engine.Scenarios(engine.Default))
+	}
+	return engine.Scenarios(selection())
+}
+
 // reproduce is the command that runs one test again as it ran here.
-func reproduce(test string) string {
+func reproduce(test string, seed uint64) string {
 	var b strings.Builder
 	b.WriteString("go test ./suite -run '")
 	for i, part := range strings.Split(test, "/") {
@@ -43,7 +51,7 @@ func reproduce(test string) string {
 		}
 		b.WriteString("^" + part + "$")
 	}
-	fmt.Fprintf(&b, "' -count=1 -seed=%d", settings.Seed)
+	fmt.Fprintf(&b, "' -count=1 -seed=%d", seed)
 	for _, d := range settings.Defects {
 		b.WriteString(" -defect=" + d)
 	}
@@ -58,10 +66,13 @@ func reproduce(test string) string {
 // left. Names are topology/fault/phase.
 func TestScenarios(t *testing.T) {
 	uncached(t)
-	scenarios := engine.Scenarios(selection())
+	if settings.Duration > 0 {
+		t.Skip("-duration: TestSoak runs the scenarios")
+	}
+	scenarios := chosenScenarios()
 	total := len(scenarios)
 	t.Cleanup(func() {
-		if selection() != engine.Default || len(settings.Defects) > 0 || t.Failed() || run.ctx.Err() != nil {
+		if selection() != engine.Default || settings.Level != nil || len(settings.Defects) > 0 || t.Failed() || run.ctx.Err() != nil {
 			return
 		}
 		if missing := engine.NotSelected(scenarios); len(missing) > 0 {
@@ -78,6 +89,14 @@ func TestScenarios(t *testing.T) {
 
 func runScenario(t *testing.T, sc engine.Scenario, total int) {
 	res, err := play(t, run.ctx, sc, settings.Defects, t.Name())
+	told(t, res, err, total)
+}
+
+// told adds a result to those of the run, says what it is, and fails the test
+// that it failed.
+func told(t *testing.T, res *engine.Result, err error, total int) {
+	t.Helper()
+	sc := res.Scenario
 	run.mu.Lock()
 	run.results = append(run.results, res)
 	n := len(run.results)
@@ -95,14 +114,21 @@ func runScenario(t *testing.T, sc engine.Scenario, total int) {
 // play admits a scenario and runs it. An error says that it could not run.
 func play(t *testing.T, ctx context.Context, sc engine.Scenario, defects []string, test string) (*engine.Result, error) {
 	t.Helper()
-	weight := min(sc.On(settings.Nodes).Weight(), engine.Capacity())
+	return playSeed(t, ctx, sc, engine.Options{Seed: settings.Seed, Defects: defects, Name: test, Reproduce: reproduce(test, settings.Seed)})
+}
+
+// playSeed is play with a seed of its own; the rest of the options is filled in.
+func playSeed(t *testing.T, ctx context.Context, sc engine.Scenario, o engine.Options) (*engine.Result, error) {
+	t.Helper()
+	if !sc.Kafka { // whose clusters are what they are
+		o.Launcher, o.Nodes = settings.Launcher, settings.Nodes
+	}
+	weight := min(sc.On(o.Nodes).Weight(), engine.Capacity())
 	if err := admission.Acquire(ctx, weight); err != nil {
 		t.Fatalf("not started: %v", context.Cause(ctx))
 	}
 	defer admission.Release(weight)
-	return engine.Run(ctx, sc, engine.Options{
-		Seed: settings.Seed, Folder: run.folder, Launcher: settings.Launcher, Nodes: settings.Nodes, Defects: defects, Keep: settings.Keep,
-		Name: test, Reproduce: reproduce(test),
-		Progress: func(format string, args ...any) { t.Logf(format, args...) },
-	})
+	o.Folder, o.Keep, o.Known = run.folder, settings.Keep, settings.Known
+	o.Progress = func(format string, args ...any) { t.Logf(format, args...) }
+	return engine.Run(ctx, sc, o)
 }

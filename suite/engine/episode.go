@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strconv"
 
 	"watershed.example/suite/history"
 	"watershed.example/suite/traffic"
@@ -86,6 +88,12 @@ func (e *episode) trafficBefore(ctx context.Context) error {
 		})
 	if err != nil {
 		return err
+	}
+	if e.story.kafkaJars != "" {
+		folder := filepath.Join(e.story.folder, "java-"+strconv.Itoa(e.Number))
+		if e.source.java, err = newJavaTraffic(e.rec, e.from(), e.story.kafkaJars, folder, prefix(e.Mirror.From, e.Number)); err != nil {
+			return err
+		}
 	}
 	return e.source.before(ctx)
 }

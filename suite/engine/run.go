@@ -8,6 +8,7 @@ import (
 
 	"watershed.example/suite/check"
 	"watershed.example/suite/history"
+	"watershed.example/suite/report"
 	"watershed.example/suite/traffic"
 )
 
@@ -21,8 +22,13 @@ type Options struct {
 	Nodes int
 	// Defects of the brokers: of all clusters, or with "NAME@CLUSTER" of that one.
 	Defects []string
+	// KafkaJars is the folder of Apache Kafka's jars, for scenarios whose source is
+	// that.
+	KafkaJars string
 	// Keep leaves the brokers' data folders.
 	Keep bool
+	// Known are violations that somebody accepts.
+	Known []report.Known
 	// Reproduce is the command that runs it again.
 	Reproduce string
 	// Progress is told what is going on; it may be nil.
@@ -54,6 +60,7 @@ func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 		err = judge(res)
 	}
 	res.Took = time.Since(res.Started)
+	res.Accepted = report.Accepts(o.Known, scenarioOf(o.Name), res.Verdicts, time.Now())
 	if err == nil && res.trouble != nil && len(res.Violated()) == 0 {
 		err = res.trouble
 	}
@@ -83,7 +90,7 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	}
 	o.Progress("launch")
 	began := time.Now()
-	if err := limited(ctx, "launch", launchLimit, func(ctx context.Context) error {
+	if err := limited(ctx, "launch", s.patience(launchLimit), func(ctx context.Context) error {
 		s.world, err = launch(ctx, s.rec, sc, o, res.Folder)
 		return err
 	}); err != nil {

@@ -31,6 +31,12 @@ type Scenario struct {
 	EveryGate bool
 	// KillSource kills every node of the source before the stop is requested.
 	KillSource bool
+	// Kafka makes the first clusters of the mirrors Apache Kafka, which Kafka's own
+	// client writes to as well.
+	Kafka bool
+	// SourceLoses kills the leader of a partition of the source while it is
+	// mirrored, and starts it again once the mirror has gone on with the next.
+	SourceLoses bool
 	// RestartDestination cuts the source off and restarts every node of the
 	// destination before the stop is requested.
 	RestartDestination bool

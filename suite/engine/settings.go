@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"watershed.example/fixtures"
+	"watershed.example/suite/contract"
+	"watershed.example/suite/report"
 )
 
 // Settings are what a person chooses about a run. Each has a flag and a
@@ -30,6 +33,13 @@ type Settings struct {
 	Keep bool
 	// Full runs every scenario of the matrix, and the defects.
 	Full bool
+	// Level takes the scenarios up to one, and fails when it is not passed; nil for none.
+	Level *contract.Level
+	// Duration repeats the scenarios with fresh seeds until it is over; 0 for not.
+	Duration time.Duration
+	// KnownFile lists violations that somebody accepts, and Known is what it says.
+	KnownFile string
+	Known     []report.Known
 	// Defects make the brokers wrong on purpose.
 	Defects []string
 
@@ -65,6 +75,9 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
 		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
 		{name: "full", isBool: true, usage: "every scenario of the matrix, and the defects"},
+		{name: "level", usage: "the scenarios up to level `L0..L4`, which must be passed (contract, \"Levels\")"},
+		{name: "duration", usage: "soak: repeat the scenarios with fresh seeds for so long, such as `1h`"},
+		{name: "known", usage: "`known.yaml`: violations that are accepted, each with requirement, scenario, reason, until"},
 		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says, or NAME@CLUSTER those of one cluster (repeatable)"},
 	}
 	for _, f := range s.all {
@@ -121,6 +134,27 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			default:
 				return bad("want 1 or 3")
 			}
+		case "level":
+			if f.value == "" {
+				continue
+			}
+			for l := contract.L0; l <= contract.L4; l++ {
+				if strings.EqualFold(f.value, l.String()) {
+					s.Level = &l
+				}
+			}
+			if s.Level == nil {
+				return bad("want L0, L1, L2, L3 or L4")
+			}
+		case "duration":
+			if f.value == "" {
+				continue
+			}
+			if s.Duration, err = time.ParseDuration(f.value); err != nil || s.Duration <= 0 {
+				return bad("want a time such as 20m or 1h")
+			}
+		case "known":
+			s.KnownFile = f.value
 		case "out":
 			s.Out = f.value
 		case "keep", "full":

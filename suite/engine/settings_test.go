@@ -5,10 +5,12 @@ import (
 	"flag"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"watershed.example/fixtures"
+	"watershed.example/suite/contract"
 )
 
 func settingsOf(t *testing.T, env map[string]string, args ...string) (*Settings, error) {
@@ -49,6 +51,16 @@ func TestSettings(t *testing.T) {
 			Settings{Seed: 2, SeedGiven: true, Launcher: "process", Nodes: 3, Defects: []string{"pid-rewrite"}},
 		},
 	}
+	l2 := contract.L2
+	tests = append(tests, struct {
+		name string
+		env  map[string]string
+		args []string
+		want Settings
+	}{
+		"a level, a soak, accepted violations", nil, []string{"-level=l2", "-duration=90m", "-known=known.yaml"},
+		Settings{Launcher: auto.Name(), Level: &l2, Duration: 90 * time.Minute, KnownFile: "known.yaml"},
+	})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := settingsOf(t, test.env, test.args...)
@@ -69,6 +81,9 @@ func TestSettingsSayInOneLineWhatIsWrong(t *testing.T) {
 		{nil, []string{"-launcher=ship"}, `-launcher "ship": unknown launcher "ship" (known: auto, container, process)`},
 		{map[string]string{"WATERSHED_LAUNCHER": "ship"}, nil, `WATERSHED_LAUNCHER "ship": unknown launcher "ship" (known: auto, container, process)`},
 		{nil, []string{"-nodes=2"}, `-nodes "2": want 1 or 3`},
+		{nil, []string{"-level=L5"}, `-level "L5": want L0, L1, L2, L3 or L4`},
+		{map[string]string{"WATERSHED_DURATION": "an hour"}, nil, `WATERSHED_DURATION "an hour": want a time such as 20m or 1h`},
+		{nil, []string{"-duration=0s"}, `-duration "0s": want a time such as 20m or 1h`},
 		{nil, []string{"-keep=perhaps"}, `-keep "perhaps": want true or false`},
 		{nil, []string{"-defect=rust"}, `-defect "rust": unknown defect "rust" (known: no-barrier, pid-rewrite)`},
 	}

@@ -50,6 +50,8 @@ type story struct {
 	seed     uint64
 	folder   string
 	progress func(string, ...any)
+	// kafkaJars is the folder of Apache Kafka's jars where it is the source.
+	kafkaJars string
 
 	episodes []*episode
 	writes   map[int]writes // by the place of the step
@@ -83,6 +85,9 @@ func newStory(sc Scenario, o Options, rec *traffic.Recorder, folder string) (*st
 	for _, d := range o.Defects {
 		name, _, _ := strings.Cut(d, "@")
 		s.defects = append(s.defects, name)
+	}
+	if sc.Kafka {
+		s.kafkaJars = o.KafkaJars
 	}
 	var err error
 	if s.writes, err = writesOf(sc.Topology); err != nil {
@@ -135,7 +140,7 @@ func (s *story) phases(i int) []phase {
 	}
 	switch step.Do {
 	case topologies.CreateTopics:
-		all = []phase{{"topics on " + step.Cluster, launchLimit, func(ctx context.Context) error { return s.createTopics(ctx, step.Cluster) }}}
+		all = []phase{{"topics on " + step.Cluster, s.patience(launchLimit), func(ctx context.Context) error { return s.createTopics(ctx, step.Cluster) }}}
 	case topologies.Write:
 		if isAlone(s.scenario.Topology) {
 			return s.aloneOn(step.Cluster)
@@ -153,7 +158,7 @@ func (s *story) phases(i int) []phase {
 		}
 		for _, n := range w.opens {
 			e := s.episodes[n]
-			add(e, "traffic on the source", trafficLimit, e.trafficBefore)
+			add(e, "traffic on the source", s.patience(trafficLimit), e.trafficBefore)
 		}
 		for _, n := range w.zombies {
 			e := s.episodes[n]
@@ -171,6 +176,9 @@ func (s *story) phases(i int) []phase {
 			switch {
 			case e.Mirror.Name != step.Mirror || i < e.Start || i > e.Stop:
 			case s.lastCatchUp(e) == i:
+				if s.scenario.SourceLoses && e.struck() {
+					add(e, "the source loses its leader", lossLimit, e.sourceLoses)
+				}
 				add(e, "open transaction", catchUpLimit, e.openTransaction)
 			default:
 				add(e, "no lag", catchUpLimit, e.catchUp)
@@ -220,6 +228,14 @@ func (s *story) close() {
 	for _, w := range s.watches {
 		w.close()
 	}
+}
+
+// patience is how long a phase may take: Apache Kafka starts slowly.
+func (s *story) patience(limit time.Duration) time.Duration {
+	if s.scenario.Kafka {
+		return kafkaPatience * limit
+	}
+	return limit
 }
 
 func (s *story) createTopics(ctx context.Context, cluster string) error {

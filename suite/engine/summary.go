@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"watershed.example/suite/check"
 	"watershed.example/suite/report"
@@ -17,6 +18,7 @@ const width = 120
 // report is the scenario as reports tell it.
 func (r *Result) report() report.Scenario {
 	s := report.Scenario{
+		Name: scenarioOf(r.Name), Accepted: r.Accepted,
 		Run:      check.Run{Scenario: r.Name, Seed: r.Seed, Command: r.Reproduce},
 		Verdicts: r.Verdicts, Evidence: r.Folder, Started: r.Started, Duration: r.Took, Trouble: r.Trouble,
 	}
@@ -47,16 +49,44 @@ func (r *Result) saveReports() error {
 	return nil
 }
 
-// WriteSummary writes the reports of a whole run into its folder and returns
-// the verdict table.
-func WriteSummary(folder string, settings *Settings, results []*Result) (string, error) {
-	all := report.Result{Launcher: settings.LaunchedBy()}
+// Table is the verdict of each requirement over results.
+func Table(results []*Result) (string, error) {
+	var all report.Result
 	for _, r := range results {
 		all.Scenarios = append(all.Scenarios, r.report())
 	}
 	var table strings.Builder
 	err := report.Table(&table, &all, width)
-	return table.String(), errors.Join(err,
+	return table.String(), err
+}
+
+// ErrLevel is that a run did not pass the level that was asked for.
+var ErrLevel = errors.New("level not passed")
+
+// WriteSummary writes the reports of a whole run into its folder and returns
+// the verdict table.
+//
+// An error that is [ErrLevel] says that the level which was asked for is not passed.
+func WriteSummary(folder string, settings *Settings, results []*Result) (string, error) {
+	all := report.Result{Launcher: settings.LaunchedBy()}
+	for _, r := range results {
+		all.Scenarios = append(all.Scenarios, r.report())
+	}
+	all.Levels = all.Standings(members())
+	switch l := settings.Level; {
+	case l != nil:
+		all.Levels = all.Levels[:*l+1]
+	case !all.Whole(members()):
+		all.Levels = nil // a choice of scenarios is not out for a level
+	}
+	all.Notes = report.Notes(settings.Known, all.Scenarios, time.Now())
+	var short error
+	if l := settings.Level; l != nil && !all.Levels[*l].Passed {
+		short = fmt.Errorf("%w: %s: %s", ErrLevel, *l, all.Levels[*l].Why)
+	}
+	var table strings.Builder
+	err := report.Table(&table, &all, width)
+	return table.String(), errors.Join(err, short,
 		report.SaveJSON(filepath.Join(folder, "result.json"), &all),
 		report.SaveJUnit(filepath.Join(folder, "junit.xml"), &all),
 		os.WriteFile(filepath.Join(folder, "verdicts.txt"), []byte(table.String()), 0o644),

@@ -40,6 +40,14 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 		OnNode:       w.onNode,
 		OnConnection: w.onConnection,
 	}
+	if sc.Kafka {
+		spec.Kafka = map[string]string{}
+		for _, m := range sc.Topology.Mirrors {
+			if len(sc.Topology.Into(m.From)) == 0 {
+				spec.Kafka[m.From] = o.KafkaJars
+			}
+		}
+	}
 	for _, c := range sc.Topology.Clusters {
 		if n := c.MinInSync(); n > 1 {
 			spec.TopicDefaults = map[string]string{"min.insync.replicas": strconv.Itoa(n)}
@@ -54,7 +62,7 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 			return nil, fmt.Errorf("defect %s: topology %s has no cluster %q", d, sc.Topology.Name, only)
 		}
 		for _, c := range sc.Topology.Clusters {
-			if only == "" || only == c.Name {
+			if _, apache := spec.Kafka[c.Name]; !apache && (only == "" || only == c.Name) {
 				spec.Defects[c.Name] = append(spec.Defects[c.Name], name)
 			}
 		}

@@ -202,6 +202,13 @@ func TestTagRoundTrip(t *testing.T) {
 	})
 }
 
+func TestTagOfARecordWithNullValue(t *testing.T) {
+	tag := Tag{Cluster: "A", Writer: "w", Txn: 3, Intent: IntentCommit, Index: 4, Place: "t-0"}
+	got, err := TagOf([]byte(tag.String()), nil)
+	require.NoError(t, err)
+	require.Equal(t, tag, got)
+}
+
 func TestTagOfRefusesHalfATag(t *testing.T) {
 	a := Tag{Cluster: "A", Writer: "w", Txn: NoTxn, Intent: IntentNone, Place: "t-0"}
 	b := a.Add(1)
@@ -214,6 +221,10 @@ func TestTagOfRefusesHalfATag(t *testing.T) {
 	require.ErrorContains(t, err, "does not")
 	_, err = TagOf([]byte(a.String()), b.Value(nil))
 	require.ErrorContains(t, err, "the value")
+	_, err = TagOf([]byte(a.String()), []byte{})
+	require.ErrorContains(t, err, "does not", "an empty value is not a null one")
+	_, err = TagOf(nil, nil)
+	require.ErrorIs(t, err, ErrNoTag)
 	for _, s := range []string{"", "ws1", "ws1/A/w/x/none/0/t", "ws1/A/w/1/maybe/0/t", "ws1/%zz/w/1/none/0/t", "ws1//w/1/none/0/t", "ws2/A/w/1/none/0/t"} {
 		_, err := ParseTag(s)
 		require.Error(t, err, s)

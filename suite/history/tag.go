@@ -113,13 +113,16 @@ var ErrNoTag = errors.New("record carries no provenance tag")
 
 // TagOf reads the tag of a record from its header's value (nil where the
 // header is missing) and its value. It is an error when the two differ; when
-// neither holds a tag the error is [ErrNoTag].
+// neither holds a tag the error is [ErrNoTag]. A null value (nil) has no room for
+// one: the header's counts.
 func TagOf(header, value []byte) (Tag, error) {
 	head, _, cut := bytes.Cut(value, []byte{valueEnd})
 	inValue := cut && bytes.HasPrefix(head, []byte(tagVersion+"/"))
 	switch {
 	case header == nil && !inValue:
 		return Tag{}, ErrNoTag
+	case value == nil:
+		return ParseTag(string(header))
 	case header == nil:
 		return Tag{}, fmt.Errorf("value carries the tag %q, header %q is missing", clip(string(head)), HeaderKey)
 	case !inValue:

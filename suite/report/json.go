@@ -16,7 +16,14 @@ type jsonResult struct {
 	Version   int            `json:"version"`
 	Passed    bool           `json:"passed"`
 	Launcher  string         `json:"launcher,omitempty"` // and why it was chosen
+	Levels    []jsonLevel    `json:"levels,omitempty"`
 	Scenarios []jsonScenario `json:"scenarios"`
+}
+
+type jsonLevel struct {
+	Level  string `json:"level"`
+	Passed bool   `json:"passed"`
+	Why    string `json:"why"`
 }
 
 type jsonScenario struct {
@@ -38,6 +45,7 @@ type jsonVerdict struct {
 	Requirement string        `json:"requirement"`
 	Outcome     check.Outcome `json:"outcome"`
 	Reason      string        `json:"reason"`
+	Accepted    string        `json:"accepted,omitempty"` // why the violation is
 	Findings    []jsonFinding `json:"findings,omitempty"`
 }
 
@@ -61,6 +69,9 @@ type jsonFinding struct {
 // readers hold numbers as doubles (FA-24); bytes that are no text are escaped.
 func JSON(w io.Writer, r *Result) error {
 	out := jsonResult{Version: JSONVersion, Passed: r.Passed(), Launcher: printable(r.Launcher), Scenarios: []jsonScenario{}}
+	for _, l := range r.Levels {
+		out.Levels = append(out.Levels, jsonLevel{l.Level.String(), l.Passed, printable(l.Why)})
+	}
 	for i := range r.Scenarios {
 		out.Scenarios = append(out.Scenarios, scenarioJSON(&r.Scenarios[i]))
 	}
@@ -85,6 +96,9 @@ func scenarioJSON(s *Scenario) jsonScenario {
 	}
 	for _, v := range s.Verdicts {
 		jv := jsonVerdict{Requirement: printable(v.Requirement), Outcome: v.Outcome, Reason: printable(v.Reason)}
+		if v.Outcome == check.Violated {
+			jv.Accepted = printable(s.Accepted[v.Requirement])
+		}
 		for _, f := range v.Findings {
 			jf := jsonFinding{
 				Anomaly: string(f.Anomaly), Episode: f.Episode, Mirror: printable(f.Mirror),

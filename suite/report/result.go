@@ -10,6 +10,8 @@ import (
 
 // Scenario is what one scenario came to.
 type Scenario struct {
+	// Name is the scenario's own, without its test's.
+	Name     string
 	Run      check.Run
 	Verdicts []check.Verdict
 	// Evidence is the folder in which everything lies that was judged.
@@ -19,13 +21,17 @@ type Scenario struct {
 	// Trouble is why the scenario could not be run or judged to its end; empty
 	// when it could. It fails the scenario whatever the verdicts say.
 	Trouble string
+	// Accepted are requirements whose violation somebody accepted, with the
+	// reason: they fail no run, but every level.
+	Accepted map[string]string
 }
 
 // Passed says whether the scenario ran to its end and every verdict is held or
 // not applicable.
 func (s *Scenario) Passed() bool {
 	return s.Trouble == "" && len(s.Verdicts) > 0 && !slices.ContainsFunc(s.Verdicts, func(v check.Verdict) bool {
-		return v.Outcome != check.Held && v.Outcome != check.NotApplicable
+		_, accepted := s.Accepted[v.Requirement]
+		return v.Outcome != check.Held && v.Outcome != check.NotApplicable && !(accepted && v.Outcome == check.Violated)
 	})
 }
 
@@ -34,6 +40,10 @@ type Result struct {
 	// Launcher is how brokers were started, and why so.
 	Launcher  string
 	Scenarios []Scenario
+	// Levels are the run's standings, none where it was not to take any.
+	Levels []Standing
+	// Notes are lines about accepted violations, see [Notes].
+	Notes []string
 }
 
 // Passed says whether there was a scenario and each one passed.
@@ -51,6 +61,8 @@ type Row struct {
 	// Scenario and Reason are those of the worst outcome's first scenario.
 	Scenario string
 	Reason   string
+	// Accepted says that every violation of it was an accepted one.
+	Accepted bool
 }
 
 // rank orders outcomes from the best to the worst.
@@ -71,6 +83,10 @@ func (r *Result) Rows() []Row {
 			}
 			row := &rows[k]
 			row.Counts[v.Outcome]++
+			if v.Outcome == check.Violated {
+				_, accepted := s.Accepted[v.Requirement]
+				row.Accepted = accepted && (row.Accepted || row.Counts[v.Outcome] == 1)
+			}
 			if row.Outcome == "" || rank(v.Outcome) > rank(row.Outcome) {
 				row.Outcome, row.Scenario, row.Reason = v.Outcome, s.Run.Scenario, v.Reason
 			}

@@ -32,6 +32,9 @@ func Table(w io.Writer, r *Result, width int) error {
 		if row.Outcome == check.Violated || row.Outcome == check.Inconclusive {
 			verdict = strings.ToUpper(verdict)
 		}
+		if row.Accepted {
+			verdict = "accepted" // violated, and known to be
+		}
 		line := fmt.Sprintf("%-*s%-*s%-*s%s", idWidth, oneLine(row.Requirement, idWidth), outcomeWidth, verdict, countWidth,
 			fmt.Sprintf("%d/%d", row.Counts[check.Held], all), oneLine(why, rest))
 		p.line("%s", strings.TrimRight(line, " "))
@@ -40,6 +43,16 @@ func Table(w io.Writer, r *Result, width int) error {
 		if t := r.Scenarios[i].Trouble; t != "" {
 			p.line("%s", oneLine("trouble in "+r.Scenarios[i].Run.Scenario+": "+t, width))
 		}
+	}
+	for _, note := range r.Notes {
+		p.line("%s", oneLine(note, width))
+	}
+	for _, s := range r.Levels {
+		word := "not passed: "
+		if s.Passed {
+			word = "passed, "
+		}
+		p.line("%s", oneLine(fmt.Sprintf("level %s %s%s", s.Level, word, s.Why), width))
 	}
 	end := "PASSED"
 	if !r.Passed() {

@@ -20,15 +20,26 @@ const (
 	txnTimeout      = 60 * time.Second
 )
 
-// Producer is one franz-go producer. Its methods must not be called
+// client is what a [Producer] writes with: franz-go's client, or Kafka's own.
+type client interface {
+	ProducerID(ctx context.Context) (int64, int16, error)
+	Produce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error))
+	Flush(ctx context.Context) error
+	BeginTransaction() error
+	EndTransaction(ctx context.Context, commit kgo.TransactionEndTry) error
+	Close()
+}
+
+// Producer is one producer of a client library. Its methods must not be called
 // concurrently.
 type Producer struct {
 	name, txnID string
 	cluster     Cluster
 	mode        history.Mode
 	rec         *Recorder
-	cl          *kgo.Client
+	cl          client
 	payload     []byte
+	varied      bool
 
 	index int64 // of the next record
 	txn   int64 // number of the next, or of the open, transaction
@@ -47,6 +58,12 @@ type ProducerOptions struct {
 	Attempts int
 	// Payload follows the tag in each record's value.
 	Payload []byte
+	// Compression of the batches.
+	Compression Codec
+	// Varied records have null keys, null values, and headers beside the tag's.
+	Varied bool
+	// Java makes it a producer of Kafka's own client; nil for franz-go's.
+	Java *Java
 	// TransactionTimeout is how long a transaction may stay open; 0 for a minute.
 	TransactionTimeout time.Duration
 }
@@ -55,13 +72,20 @@ type ProducerOptions struct {
 func NewProducer(rec *Recorder, cluster Cluster, o ProducerOptions) (*Producer, error) {
 	p := &Producer{
 		name: o.Name, txnID: o.TransactionalID, cluster: cluster, mode: o.Mode,
-		rec: rec, payload: o.Payload, intent: history.IntentNone,
+		rec: rec, payload: o.Payload, varied: o.Varied, intent: history.IntentNone,
+	}
+	if o.Mode == history.Transactional && p.txnID == "" {
+		p.txnID = o.Name
+	}
+	if o.Java != nil {
+		p.cl = newJavaProducer(cluster, o, p.txnID)
+		return p, nil
 	}
 	opts := append(clientOpts(cluster, o.Name),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		// Records of one Send go out together, as one batch for each partition.
 		kgo.ManualFlushing(),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerBatchCompression(o.Compression.franz()),
 		kgo.RecordDeliveryTimeout(deliveryTimeout),
 		kgo.ProduceRequestTimeout(requestTimeout),
 		kgo.RecordRetries(o.Attempts),
@@ -71,9 +95,6 @@ func NewProducer(rec *Recorder, cluster Cluster, o ProducerOptions) (*Producer, 
 	case history.Plain:
 		opts = append(opts, kgo.DisableIdempotentWrite())
 	case history.Transactional:
-		if p.txnID == "" {
-			p.txnID = o.Name
-		}
 		opts = append(opts, kgo.TransactionalID(p.txnID), kgo.TransactionTimeout(cmp.Or(o.TransactionTimeout, txnTimeout)))
 	}
 	cl, err := kgo.NewClient(opts...)
@@ -151,11 +172,7 @@ func (p *Producer) Send(ctx context.Context, n int, parts ...Partition) error {
 			}
 			p.rec.Add(history.Event{Kind: history.KindProduceBegin, Op: op, Produce: &sent})
 			wg.Add(1)
-			p.cl.Produce(ctx, &kgo.Record{
-				Topic: part.Topic, Partition: part.Index,
-				Key: []byte(tag.Place), Value: tag.Value(p.payload),
-				Headers: []kgo.RecordHeader{{Key: history.HeaderKey, Value: []byte(tag.String())}},
-			}, func(r *kgo.Record, err error) {
+			p.cl.Produce(ctx, p.record(part, tag), func(r *kgo.Record, err error) {
 				defer wg.Done()
 				acked := sent
 				acked.Result = resultOf(err)
@@ -186,6 +203,28 @@ func (p *Producer) Send(ctx context.Context, n int, parts ...Partition) error {
 		first = fmt.Errorf("producer %s: flush: %w", p.name, err)
 	}
 	return first
+}
+
+// record is what carries the tag to a partition.
+func (p *Producer) record(part Partition, tag history.Tag) *kgo.Record {
+	r := &kgo.Record{
+		Topic: part.Topic, Partition: part.Index,
+		Key: []byte(tag.Place), Value: tag.Value(p.payload),
+		Headers: []kgo.RecordHeader{{Key: history.HeaderKey, Value: []byte(tag.String())}},
+	}
+	if !p.varied {
+		return r
+	}
+	switch tag.Index % 4 {
+	case 0:
+		r.Value = nil
+	case 1:
+		r.Key = nil
+	case 2:
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "null"}, kgo.RecordHeader{Key: "", Value: []byte{}},
+			kgo.RecordHeader{Key: "null", Value: []byte{0, 0xff, 'x'}})
+	}
+	return r
 }
 
 // Begin opens a transaction that its writer means to end as intent says.

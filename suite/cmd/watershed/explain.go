@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"watershed.example/suite/check"
+	"watershed.example/suite/contract"
+	"watershed.example/suite/engine"
+)
+
+func explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "explain REQ-ID...",
+		Short:   "Say what a requirement demands, and what shows it",
+		Example: "  watershed explain BAR-1",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for i, id := range args {
+				text, err := explain(strings.ToUpper(id))
+				if err != nil {
+					return err
+				}
+				if i > 0 {
+					text = "\n" + text
+				}
+				if _, err := fmt.Fprint(cmd.OutOrStdout(), text); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// explain is all that is known of a requirement.
+func explain(id string) (string, error) {
+	req, ok := contract.Get(id)
+	if !ok {
+		return "", fmt.Errorf("explain %q: no such requirement; families: %s", id, strings.Join(families(), ", "))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s; %s)\n  %s\n", req.ID, req.Level, req.Source, req.Text)
+	looks := check.Looks(id)
+	if looks == "" {
+		looks = "nobody judges it yet"
+	}
+	fmt.Fprintf(&b, "judged     %s\n", looks)
+	lines := func(label string, names []string) {
+		if len(names) == 0 {
+			names = []string{"none"}
+		}
+		for _, n := range names {
+			fmt.Fprintf(&b, "%-10s %s\n", label, n)
+			label = ""
+		}
+	}
+	lines("scenarios", scenariosFor(id))
+	lines("defects", defectsOf(id))
+	return b.String(), nil
+}
+
+func families() (all []string) {
+	for _, r := range contract.All() {
+		all = append(all, r.Family())
+	}
+	return slices.Compact(all)
+}
+
+// scenariosFor names the scenarios of a default run that exercise a requirement.
+func scenariosFor(id string) (names []string) {
+	for _, s := range engine.Scenarios(engine.Default) {
+		if slices.Contains(s.Requirements(), id) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// defectsOf names the defects under which a requirement must be seen violated.
+func defectsOf(id string) (names []string) {
+	for _, d := range engine.DefectCases() {
+		if slices.Contains(d.Primary, id) {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}

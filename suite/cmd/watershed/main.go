@@ -1,0 +1,73 @@
+// Command watershed plays, judges and explains the suite without go test:
+//
+//	go run ./suite/cmd/watershed --help
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"watershed.example/fixtures"
+)
+
+// Exit codes. Scripts rely on them, so they keep their meaning.
+const (
+	exitHeld         = 0
+	exitViolated     = 1 // a requirement is violated
+	exitCould        = 2 // could not run: a wrong flag, no Docker, evidence that can't be read
+	exitInconclusive = 3 // nothing violated, but something was not shown either way
+)
+
+// verdictError is how a command ends that judged, and not all is held.
+type verdictError struct {
+	code int
+	text string
+}
+
+func (e verdictError) Error() string { return e.text }
+
+func main() {
+	fixtures.MaybeBroker() // this binary is also the broker that it starts
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process.
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	root := &cobra.Command{
+		Use:   "watershed",
+		Short: "Chaos and certification for Kafka cluster mirroring",
+		Long: `Watershed fails mirrored topics over between real clusters, under live transactional traffic and faults in STOPPING,
+and judges from the bytes in every replica's log whether each requirement of the contract holds.
+
+Exit codes: 0 everything judged is held, 1 something is violated, 3 nothing is violated but something is inconclusive,
+2 could not run.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errs)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(runCommand(), judgeCommand(), explainCommand(), listCommand(), doctorCommand(), versionCommand())
+	err := root.ExecuteContext(ctx)
+	var verdict verdictError
+	switch {
+	case err == nil:
+		return exitHeld
+	case errors.As(err, &verdict):
+		_, _ = fmt.Fprintln(errs, "watershed:", verdict.text)
+		return verdict.code
+	}
+	_, _ = fmt.Fprintln(errs, "watershed:", err)
+	return exitCould
+}

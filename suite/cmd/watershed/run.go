@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/semaphore"
+
+	"watershed.example/fixtures"
+	"watershed.example/suite/engine"
+	"watershed.example/suite/report"
+)
+
+func runCommand() *cobra.Command {
+	var settings engine.Settings
+	short := false
+	cmd := &cobra.Command{
+		Use:   "run [PATTERN...]",
+		Short: "Play scenarios on clusters of their own, and judge them",
+		Long: `Play scenarios on clusters of their own, and judge what they left. A PATTERN names scenarios (see list), with * for a part of
+a name; without any those of a default run are played. The same as go test ./suite, without the go tool.`,
+		Example: "  watershed run\n  watershed run --short --launcher=process\n  watershed run 'failback/*/*' --seed=42",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := settings.Resolve(engine.KnownDefects()); err != nil {
+				return err
+			}
+			scenarios, err := selected(&settings, short, args)
+			if err != nil {
+				return err
+			}
+			return play(cmd, &settings, scenarios)
+		},
+	}
+	var fs flag.FlagSet
+	settings.Register(&fs, os.Getenv)
+	cmd.Flags().AddGoFlagSet(&fs)
+	cmd.Flags().BoolVar(&short, "short", false, "some scenarios of each kind")
+	// The soak is go test's: it has the time limit and the repetition.
+	_ = cmd.Flags().MarkHidden("duration")
+	return cmd
+}
+
+// selected are the scenarios that flags and patterns choose. A pattern that
+// chooses nothing is an error.
+func selected(settings *engine.Settings, short bool, patterns []string) ([]engine.Scenario, error) {
+	if settings.Duration > 0 {
+		return nil, errors.New("-duration: a soak is run by go test ./suite -duration=…")
+	}
+	selection := engine.Default
+	switch {
+	case settings.Full, len(patterns) > 0:
+		selection = engine.Full
+	case short:
+		selection = engine.Short
+	}
+	all := engine.Scenarios(selection)
+	if settings.Level != nil {
+		all = engine.UpTo(*settings.Level, engine.Scenarios(engine.Default))
+	}
+	if len(patterns) == 0 {
+		return all, nil
+	}
+	taken := map[string]bool{}
+	for _, p := range patterns {
+		found := false
+		for _, s := range all {
+			ok, err := path.Match(p, s.Name)
+			if err != nil {
+				return nil, fmt.Errorf("pattern %q: %w", p, err)
+			}
+			if ok || strings.HasPrefix(s.Name, strings.TrimSuffix(p, "/")+"/") {
+				taken[s.Name], found = true, true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("pattern %q matches no scenario (watershed list)", p)
+		}
+	}
+	return slices.DeleteFunc(all, func(s engine.Scenario) bool { return !taken[s.Name] }), nil
+}
+
+// play runs the scenarios, as many at once as the machine bears, writes the
+// reports and ends with what the verdicts say.
+func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scenario) (err error) {
+	ctx := cmd.Context()
+	if !settings.SeedGiven {
+		settings.Seed = uint64(time.Now().UnixMilli())
+	}
+	if settings.KnownFile != "" {
+		if settings.Known, err = report.LoadKnown(settings.KnownFile); err != nil {
+			return fmt.Errorf("--known: %w", err)
+		}
+	}
+	folder, err := engine.NewRunFolder(cmp.Or(settings.Out, "out"), settings.Seed, settings.Keep, time.Now())
+	if err != nil {
+		return err
+	}
+	p := &progress{say: func(format string, args ...any) {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "watershed: "+format+"\n", args...)
+	}, total: len(scenarios)}
+	p.say("seed %d, launcher %s, evidence in %s", settings.Seed, settings.LaunchedBy(), folder)
+	if err := fixtures.Prepare(ctx, settings.Launcher); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fixtures.Finish()) }()
+	var trouble error
+	admission := semaphore.NewWeighted(engine.Capacity())
+	var running sync.WaitGroup
+	for _, sc := range scenarios {
+		weight := min(sc.On(settings.Nodes).Weight(), engine.Capacity())
+		if err := admission.Acquire(ctx, weight); err != nil {
+			trouble = fmt.Errorf("stopped early: %w", err)
+			break
+		}
+		running.Go(func() {
+			defer admission.Release(weight)
+			p.add(one(ctx, settings, folder, sc))
+		})
+	}
+	running.Wait()
+	_, reports := engine.WriteSummary(folder, settings, p.results)
+	if err := conclude(cmd.OutOrStdout(), p.results, errors.Join(append(p.troubles, trouble)...)); err != nil {
+		return err
+	}
+	return reports
+}
+
+// one plays one scenario.
+func one(ctx context.Context, settings *engine.Settings, folder string, sc engine.Scenario) (*engine.Result, error) {
+	again := "go run ./suite/cmd/watershed run '" + sc.Name + "' --seed=" + strconv.FormatUint(settings.Seed, 10) + " --launcher=" + settings.Launcher
+	if settings.Nodes > 0 {
+		again += fmt.Sprintf(" --nodes=%d", settings.Nodes)
+	}
+	for _, d := range settings.Defects {
+		again += " --defect=" + d
+	}
+	return engine.Run(ctx, sc, engine.Options{
+		Seed: settings.Seed, Folder: folder, Name: sc.Name, Launcher: settings.Launcher, Nodes: settings.Nodes,
+		Defects: settings.Defects, Keep: settings.Keep, Known: settings.Known, Reproduce: again,
+	})
+}
+
+// progress collects results and says how it goes.
+type progress struct {
+	say   func(format string, args ...any)
+	total int
+
+	mu       sync.Mutex
+	results  []*engine.Result
+	troubles []error
+}
+
+func (p *progress) add(res *engine.Result, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.results = append(p.results, res)
+	word := res.Word()
+	if err != nil {
+		p.troubles = append(p.troubles, fmt.Errorf("%s could not run: %w", res.Name, err))
+		word = "could not run: " + err.Error()
+	}
+	p.say("%d/%d %s %s in %s", len(p.results), p.total, res.Name, word, engine.Seconds(res.Took))
+}

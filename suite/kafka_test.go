@@ -1,0 +1,136 @@
+package suite_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/fixtures/kafka"
+	"watershed.example/suite/check"
+	"watershed.example/suite/engine"
+	"watershed.example/suite/wirelog"
+)
+
+// TestKafkaSource mirrors from Apache Kafka, one node and three, to the reference
+// broker, and fails over: with Kafka's own client among the writers, and judged as
+// any other run, LOG-1 from Kafka's own segment files. Its brokers are processes,
+// whatever -launcher says.
+//
+// It runs only when -run names it, or with -full, and where Java and the jars are
+// (ci/kafka-source).
+func TestKafkaSource(t *testing.T) {
+	if !settings.Full && !strings.Contains(flag.Lookup("test.run").Value.String(), "TestKafkaSource") {
+		t.Skip("runs when named (-run TestKafkaSource, ci/kafka-source) or with -full")
+	}
+	jars, err := kafka.Jars()
+	if err != nil {
+		if os.Getenv("WATERSHED_REQUIRE_KAFKA") == "1" {
+			t.Fatalf("WATERSHED_REQUIRE_KAFKA=1, but %v", err)
+		}
+		t.Skip(err)
+	}
+	uncached(t)
+	sources := engine.KafkaSources()
+	for _, sc := range sources {
+		t.Run(sc.Name, func(t *testing.T) {
+			t.Parallel()
+			res, err := playSeed(t, run.ctx, sc, engine.Options{
+				Seed: settings.Seed, Defects: settings.Defects, Name: t.Name(), Reproduce: reproduce(t.Name(), settings.Seed),
+				Launcher: "process", KafkaJars: jars,
+			})
+			told(t, res, err, len(sources))
+			requireKafkaBytes(t, res)
+		})
+	}
+}
+
+// requireKafkaBytes compares Kafka's segments with the destination's up to the
+// barrier, by nothing but their bytes, and shows that what Kafka has in so many
+// ways was among them.
+func requireKafkaBytes(t *testing.T, res *engine.Result) {
+	t.Helper()
+	type copied struct {
+		codecs                                  [5]int
+		nullKeys, nullValues, headers, ofNobody int
+	}
+	var seen copied
+	logs := map[string][]*check.Replica{}
+	for _, r := range res.Evidence.Replicas {
+		logs[r.Cluster+" "+r.Place()] = append(logs[r.Cluster+" "+r.Place()], r)
+	}
+	for _, topic := range res.Evidence.Run.Topics {
+		for p := range topic.Partitions {
+			place := (&check.Replica{Topic: topic.Name, Partition: p}).Place()
+			require.NotEmpty(t, logs["A "+place])
+			require.NotEmpty(t, logs["B "+place])
+			for _, b := range logs["B "+place] {
+				var mirrored []byte
+				for i := range b.Batches {
+					batch := &b.Batches[i]
+					if c, err := batch.Control(); batch.IsControl() && err == nil && c.Type == wirelog.MirrorPIDReset {
+						break
+					}
+					mirrored = append(mirrored, batch.Raw...)
+				}
+				require.Less(t, len(mirrored), len(raw(b)), "%s on B/%d has no barrier", place, b.Node)
+				longest := logs["A "+place][0]
+				for _, a := range logs["A "+place] {
+					if len(raw(a)) > len(raw(longest)) {
+						longest = a
+					}
+				}
+				require.True(t, bytes.HasPrefix(raw(longest), mirrored), "%s on B/%d up to its barrier is not as Kafka's segment begins", place, b.Node)
+			}
+			b := logs["B "+place][0]
+			data := map[int64]bool{} // producers with records
+			for i := range b.Batches {
+				batch := &b.Batches[i]
+				if batch.IsControl() {
+					if c, err := batch.Control(); err == nil && c.Type == wirelog.MirrorPIDReset {
+						break
+					}
+					if !data[batch.ProducerID] {
+						seen.ofNobody++
+					}
+					continue
+				}
+				data[batch.ProducerID] = true
+				seen.codecs[batch.Codec()]++
+				records, err := batch.Records()
+				require.NoError(t, err)
+				for _, r := range records {
+					seen.nullKeys += is(r.Key == nil)
+					seen.nullValues += is(r.Value == nil)
+					seen.headers += is(len(r.Headers) > 1)
+				}
+			}
+		}
+	}
+	for codec, n := range seen.codecs {
+		require.Positive(t, n, "no mirrored batch has codec %d", codec)
+	}
+	require.Positive(t, seen.nullKeys, "null keys")
+	require.Positive(t, seen.nullValues, "null values")
+	require.Positive(t, seen.headers, "several headers")
+	require.Positive(t, seen.ofNobody, "transactions without records")
+	t.Logf("mirrored from Kafka: %+v", seen)
+}
+
+// raw are a log's bytes.
+func raw(r *check.Replica) (all []byte) {
+	for i := range r.Batches {
+		all = append(all, r.Batches[i].Raw...)
+	}
+	return all
+}
+
+func is(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,111 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"watershed.example/suite/check"
+	"watershed.example/suite/contract"
+)
+
+// Member is a scenario that a level consists of, and the requirements that it
+// exercises.
+type Member struct {
+	Scenario     string
+	Level        contract.Level
+	Requirements []string
+}
+
+// Standing is whether a run passed a level, and if not, why.
+type Standing struct {
+	Level  contract.Level
+	Passed bool
+	// Why is one line: how much was held, or the first thing in the way.
+	Why string
+}
+
+// lowest is the lowest level at which a requirement is exercised: the
+// contract's, or where that has no scenario for it (a cut link needs a fault,
+// a recovery a crash), the first above that has.
+// One that no member exercises stays where the contract has it, and in its way.
+func lowest(r contract.Requirement, members []Member) contract.Level {
+	level, found := contract.L4, false
+	for _, m := range members {
+		if slices.Contains(m.Requirements, r.ID) {
+			level, found = min(level, m.Level), true
+		}
+	}
+	if !found {
+		return r.Level
+	}
+	return max(level, r.Level)
+}
+
+// Standings says of each level whether the run passed it: all of its members
+// ran, every requirement up to it was exercised, and nothing up to it was
+// violated, inconclusive or in trouble (contract, "Levels"). A violation that
+// the person accepted counts like any other here.
+func (r *Result) Standings(members []Member) []Standing {
+	var all []Standing
+	for level := contract.L0; level <= contract.L4; level++ {
+		why, held := r.inTheWay(level, members)
+		s := Standing{Level: level, Passed: why == "", Why: why}
+		if s.Passed {
+			s.Why = fmt.Sprintf("%d requirements held", held)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Whole says whether all members ran.
+func (r *Result) Whole(members []Member) bool {
+	return !slices.ContainsFunc(members, func(m Member) bool {
+		return !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == m.Scenario })
+	})
+}
+
+// inTheWay is what keeps the run from a level, or "", and how many requirements
+// the level has.
+func (r *Result) inTheWay(level contract.Level, members []Member) (why string, held int) {
+	levels := map[string]contract.Level{}
+	for _, m := range members {
+		levels[m.Scenario] = m.Level
+	}
+	ran := map[string]bool{}
+	exercised := map[string]bool{}
+	for i := range r.Scenarios {
+		s := &r.Scenarios[i]
+		of, ok := levels[s.Name]
+		if !ok || of > level {
+			continue
+		}
+		ran[s.Name] = true
+		if s.Trouble != "" {
+			return s.Name + " did not run to its end", 0
+		}
+		for _, v := range s.Verdicts {
+			switch v.Outcome {
+			case check.Violated, check.Inconclusive:
+				return fmt.Sprintf("%s %s in %s", v.Requirement, v.Outcome, s.Name), 0
+			case check.Held, check.NotApplicable:
+				exercised[v.Requirement] = true
+			}
+		}
+	}
+	for _, m := range members {
+		if m.Level <= level && !ran[m.Scenario] {
+			return "not selected: scenario " + m.Scenario, 0
+		}
+	}
+	for _, req := range contract.All() {
+		if lowest(req, members) > level {
+			continue
+		}
+		if !exercised[req.ID] {
+			return "not selected: " + req.ID, 0
+		}
+		held++
+	}
+	return "", held
+}
