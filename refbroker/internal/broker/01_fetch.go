@@ -22,11 +22,16 @@ import (
 // topic ids (KIP-516). Sessions (from 7 on) are declined with session id 0, as
 // KIP-227 allows, so every request names all of its partitions.
 func fetch(e *env.Env) wire.API {
+	mirrors := mirrorsOfSource(e.Defects)
 	return wire.Of("Fetch", 4, 18, func(ctx context.Context, req *wire.Request, r *kmsg.FetchRequest) (wire.Response, error) {
 		resp := kmsg.NewPtrFetchResponse()
 		resp.Version = req.Version
 		if req.Version >= 7 && r.SessionID != 0 {
 			resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
+			return resp, nil
+		}
+		if mirrors.refuses(req.Listener) {
+			resp.ErrorCode = kerr.UnknownServerError.Code
 			return resp, nil
 		}
 		f := &fetching{env: e, request: r, replica: r.ReplicaID, replicaEpoch: -1}
@@ -57,11 +62,17 @@ func (f *fetching) poll(ctx context.Context) round {
 	wait := time.NewTimer(millis(f.request.MaxWaitMillis))
 	defer wait.Stop()
 	over, waited := false, false
+	var changes []<-chan struct{}
+	var before round
 	for {
 		// The metadata's channel before the metadata, and each partition's
 		// before its read: a change in between is not missed.
-		changes := []<-chan struct{}{f.env.Quorum.Changed()}
-		r := f.read(f.env.Quorum.Image(), &changes)
+		last := changes
+		changes = []<-chan struct{}{f.env.Quorum.Changed()}
+		if over || len(last) > 0 && last[0] != changes[0] {
+			last = nil // other names, or other leaders
+		}
+		r := f.read(f.env.Quorum.Image(), &changes, last, &before)
 		if over || r.urgent || r.bytes >= int(f.request.MinBytes) || ctx.Err() != nil {
 			if waited {
 				f.afterWait(&r)
@@ -69,7 +80,7 @@ func (f *fetching) poll(ctx context.Context) round {
 			return r
 		}
 		r.release()
-		waited = true
+		before, waited = r, true
 		over = !waitAny(ctx, wait.C, changes)
 	}
 }
@@ -90,16 +101,24 @@ func (r *round) release() {
 	}
 }
 
-func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
+// read reads all partitions. last are the channels of the round before: of a
+// partition that had nothing then, and has not changed since, that is said again,
+// so that one of a thousand that changes costs one read.
+func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}, last []<-chan struct{}, before *round) round {
 	r := round{sections: map[int]*storage.Section{}}
 	place := -1
+	again := func(topic, partition int, now <-chan struct{}) bool {
+		at := len(*changes) - 1
+		return before.bytes == 0 && len(last) > at && last[at] == now &&
+			topic < len(before.topics) && partition < len(before.topics[topic].Partitions)
+	}
 	budget := min(int(f.request.MaxBytes), maxFetchBytes)
 	byID := f.request.Version >= 13
-	for _, t := range f.request.Topics {
+	for i, t := range f.request.Topics {
 		out := kmsg.NewFetchResponseTopic()
 		out.Topic, out.TopicID = t.Topic, t.TopicID
 		name, err := topicName(img, t.Topic, t.TopicID, byID)
-		for _, want := range t.Partitions {
+		for k, want := range t.Partitions {
 			var p replica.API
 			perr := err
 			if perr == nil {
@@ -110,6 +129,10 @@ func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
 			var section *storage.Section
 			if perr == nil {
 				*changes = append(*changes, p.Changed())
+				if again(i, k, (*changes)[len(*changes)-1]) {
+					out.Partitions = append(out.Partitions, before.topics[i].Partitions[k])
+					continue
+				}
 				section, perr = f.readPartition(&part, p, want, min(int(want.PartitionMaxBytes), budget), r.bytes == 0)
 			}
 			if perr != nil {
@@ -151,7 +174,7 @@ func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p repli
 		ReplicaID: max(f.replica, -1), ReplicaEpoch: f.replicaEpoch, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1,
 		LogStart: want.LogStartOffset,
 		// Without tagged fields the records may be the last bytes of a frame.
-		Lend: f.request.Version >= 12 && !f.env.Defects.Has(defect.ControlRecordDelivered),
+		Lend: f.request.Version >= 12 && !f.env.Defects.Has(defect.ControlRecordDelivered, defect.ControlBatchesWithheld),
 	}
 	if f.request.Version >= 9 {
 		o.CurrentLeaderEpoch = want.CurrentLeaderEpoch

@@ -320,6 +320,9 @@ func (s *stopping) finish(ctx context.Context, v view) error {
 	err := s.d.record(ctx, quorum.FinishStop{
 		Topic: s.d.key.topic, Partition: s.d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 	})
+	if err == nil && s.d.m.defects.Has(defect.HealedLinkAborts) {
+		s.abortWhenBack(v)
+	}
 	if err == nil && s.d.m.defects.Has(defect.BarrierAfterWritable) && v.part.Mirror.Current != nil {
 		return s.lateBarrier(ctx, v.part.Mirror.Current)
 	}

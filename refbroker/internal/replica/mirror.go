@@ -150,7 +150,7 @@ func (p *Partition) Settle(ctx context.Context) (Offsets, error) {
 	if err != nil {
 		return o, err
 	}
-	if err = p.log.Flush(); err == nil {
+	if err = p.log.FlushBatches(); err == nil {
 		o.LastStable, err = p.log.StableCut()
 	}
 	if err != nil {
@@ -240,6 +240,9 @@ func (p *Partition) appendBarrier(stop psm.Stop) (int64, error) {
 		return 0, fmt.Errorf("%s: barrier belongs at offset %d, the log ends at %d: %w", p.Name(), stop.BarrierOffset, end, kerr.InvalidRequest)
 	}
 	raw := psm.Barrier{Timestamp: p.now().UnixMilli(), SourceClusterID: stop.SourceClusterID}.Append(nil)
+	if p.defects.Has(defect.BarrierValuePadded) {
+		raw = storage.PadBarrier(raw)
+	}
 	done, err := p.log.AppendAsLeader(raw, r.epoch, psm.Append{Origin: psm.Coordinator})
 	if err != nil {
 		return 0, fmt.Errorf("%s: append barrier: %w", p.Name(), storageError(err))

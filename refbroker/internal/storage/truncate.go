@@ -166,15 +166,19 @@ func (l *Log) cutAt(c cutPlace) error {
 		}
 	}
 	err := s.cutBack()
-	if err == nil {
+	if err == nil && c.written < end {
 		err = s.flush()
+	} else if err == nil {
+		err = s.flushBatches() // as the active segment it is scanned by recovery
 	}
 	if err == nil && changedEpochs {
 		err = l.epochs.flush()
 	}
+	barriers := len(l.barriers)
 	if err == nil {
 		err = l.cutStops(end, latest)
 	}
+	cutBarrier := len(l.barriers) < barriers
 	if err == nil {
 		err = l.cutCleaned(end)
 	}
@@ -188,7 +192,13 @@ func (l *Log) cutAt(c cutPlace) error {
 		return l.noteBroken(fmt.Errorf("truncate to %d: %w: %w", end, errBroken, err))
 	}
 	l.useStops()
-	return l.reload()
+	if err := l.reload(); err != nil {
+		return err
+	}
+	if cutBarrier && l.cfg.Defects.Has(defect.CutBarrierStillExpires) {
+		l.state.TruncateFully(l.logEnd)
+	}
+	return nil
 }
 
 // DeleteRecords raises the log's start to offset, but not above the high
