@@ -60,7 +60,8 @@ func TestSettings(t *testing.T) {
 		args []string
 		want Settings
 	}{
-		"a level, a soak, accepted violations", nil, []string{"-level=l2", "-duration=90m", "-known=known.yaml"},
+		"a level, a soak, accepted violations", nil,
+		[]string{"-level=l2", "-duration=90m", "-known=known.yaml"},
 		Settings{Launcher: auto.Name(), Level: &l2, Duration: 90 * time.Minute, KnownFile: "known.yaml"},
 	})
 	for _, test := range tests {

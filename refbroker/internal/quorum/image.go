@@ -26,6 +26,9 @@ type Image struct {
 	NextProducerID int64
 	// Profile is the one that all brokers follow; "" is [V42].
 	Profile Profile `json:",omitempty"`
+	// Lowered is, by shard of the group coordinator, up to which number of
+	// [Lowering] it has done them.
+	Lowered map[int32]uint64
 }
 
 // Broker is a registered node.
@@ -128,8 +131,11 @@ type MirrorPartition struct {
 	// when there was none.
 	LastMirroredOffset int64
 	LastMirroredEpoch  int32
-	Error              string
-	Attempts           int16
+	// Lowerings are the cuts that some shard of the group coordinator may not have
+	// lowered commits for yet.
+	Lowerings []Lowering
+	Error     string
+	Attempts  int16
 }
 
 // AlignRecord is what the quorum wrote when an alignment cut the log: to At, in
