@@ -27,6 +27,7 @@ var probed = []check{
 	{"IDEM-3", (*judge).idem3},
 	{"TXN-5", (*judge).txn5},
 	{"TXN-6", (*judge).txn6},
+	{"OPS-4", (*judge).ops4},
 }
 
 // spans are the checks that look at all episodes together, in the order of the

@@ -25,7 +25,6 @@ var open = map[string]string{
 	"PSM-8": "a log that somebody else wrote",
 	"GRP-1": "mirrored group offsets",
 	"OPS-3": "a mirror of a thousand partitions",
-	"OPS-4": "a describe that tells what a stop would cut",
 }
 
 // exercised are the scenarios of a default run by the requirements that they
