@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"watershed.example/suite/history"
 	"watershed.example/suite/wirelog"
 )
 
@@ -107,4 +108,53 @@ func (j *judge) aborted(r *ruling, s *side, t, c *txn, name string) {
 	case s.entries[s.at(c.end)].origin != stopMarker:
 		r.findings = append(r.findings, j.at(s, TornOutcome, s.at(c.end), expected, "it was ended by "+s.entries[s.at(c.end)].describe()))
 	}
+}
+
+// openForetold judges what describe said of a partition while it mirrored: that a
+// stop cuts nothing, and which open transaction is the oldest, at the log's end
+// as it was, at or above where it says and at or below where the next one does.
+// It returns how often it told one.
+func (j *judge) openForetold(r *ruling, p *part, said []*history.Event) (told int) {
+	for i, e := range said {
+		m := e.Mirror
+		if m.State != "MIRRORING" || m.WouldCut == (history.Cut{}) {
+			continue
+		}
+		if m.WouldCut != nothing {
+			r.findings = append(r.findings, j.told(p, UntoldState, m.WouldCut.From, "a stop to be told to cut nothing", fmt.Sprintf("%s (event %d)", cutText(m.WouldCut), e.Seq)))
+			continue
+		}
+		from, to := m.DestinationOffset, m.DestinationOffset
+		if i+1 < len(said) && said[i+1].Mirror.State == m.State {
+			to = max(to, said[i+1].Mirror.DestinationOffset)
+		}
+		if from < 0 || to > end(p.source.Replica) {
+			continue
+		}
+		right := false
+		for at := from; at <= to && !right; at++ {
+			t := p.source.oldestAt(at)
+			right = t == nil && m.Oldest == noneOpen || t != nil && m.Oldest.ProducerID == t.producerID && m.Oldest.FirstOffset == t.first
+		}
+		switch {
+		case !right:
+			r.findings = append(r.findings, j.told(p, UntoldState, m.Oldest.FirstOffset, fmt.Sprintf("the oldest open transaction at log end %d told: %s", from, openText(p.source.oldestAt(from))),
+				fmt.Sprintf("producer id %d from offset %d (event %d)", m.Oldest.ProducerID, m.Oldest.FirstOffset, e.Seq)))
+		case m.Oldest != noneOpen:
+			told++
+		}
+	}
+	return told
+}
+
+// oldestAt is the open transaction that began first, if the log ended at offset;
+// nil for none.
+func (s *side) oldestAt(offset int64) *txn {
+	var oldest *txn
+	for _, t := range s.openAt(offset) {
+		if oldest == nil || t.first < oldest.first {
+			oldest = t
+		}
+	}
+	return oldest
 }

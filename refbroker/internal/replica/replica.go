@@ -204,8 +204,9 @@ type API interface {
 	CutAnew(start int64, epoch int32, below []Barrier) error
 	// CountRecords counts the records from offset on, without control records.
 	CountRecords(offset int64) (int64, error)
-	// Preview says what a stop now would cut, and why (OPS-4).
-	Preview() (Preview, error)
+	// Preview says what a stop now would cut, and why (OPS-4). One that took long
+	// is some time old.
+	Preview() (storage.StopPreview, error)
 	// OpenTransactions counts the transactions without a marker.
 	OpenTransactions() int64
 	// AbortOpen appends an ABORT marker for every transaction that is open, in the
@@ -246,17 +247,6 @@ type Barrier struct {
 // Fork is where its writer's log parts from that of the cluster that it
 // mirrored: the first offset that the stop wrote.
 func (b Barrier) Fork() int64 { return b.Offset - b.Markers }
-
-// Preview is what a stop would do to a log.
-type Preview struct {
-	// At is where the log would be cut, LogEnd where it ends, Records what lies
-	// between, without control records.
-	At, LogEnd, Records int64
-	// Oldest is the open transaction that began first, nil for none, and Since
-	// the timestamp of its first record in ms.
-	Oldest *psm.Producer
-	Since  int64
-}
 
 // Lineage is the barrier list of a leader's log, with the leader epoch in which
 // it holds: what a fetch in that epoch returns belongs to it.
