@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"watershed.example/suite/history"
 	"watershed.example/suite/wirelog"
 )
 
@@ -138,4 +139,31 @@ func TestMarkersWithoutTheirBarrierAreTheStops(t *testing.T) {
 	got := judged(s.evidence(t))
 	require.Equal(t, Violated, got["BAR-1"].Outcome)
 	require.Equal(t, Held, got["LOG-1"].Outcome, got["LOG-1"].Reason)
+}
+
+func TestNothingIsForetoldToBeCutInTheLaterText(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func(*history.Mirror)
+		want  Outcome
+		says  string
+	}{
+		{"the open transaction is told", func(*history.Mirror) {}, Held, "told 1 times"},
+		{"a cut", func(m *history.Mirror) { m.WouldCut = history.Cut{From: 11, To: 13, Records: 2} }, Violated, "2 records in [11, 13)"},
+		{"another transaction", func(m *history.Mirror) { m.Oldest.ProducerID = 9 }, Violated, "producer id 9"},
+		{"no transaction", func(m *history.Mirror) { m.Oldest = noneOpen }, Violated, "producer id -1"},
+		{"nothing was open", func(m *history.Mirror) { m.Oldest, m.DestinationOffset = noneOpen, 11 }, Inconclusive, "no describe"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newForetold(t)
+			w.run.Profile = ProfileLatest
+			w.foretell(t, "MIRRORING", func(m *history.Mirror) {
+				m.WouldCut = nothing
+				tc.spoil(m)
+			})
+			v := verdicts(t, w)["OPS-4"]
+			require.Equal(t, tc.want, v.Outcome, "%s %v", v.Reason, v.Findings)
+			require.Contains(t, v.Reason, tc.says)
+		})
+	}
 }
