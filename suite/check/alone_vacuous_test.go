@@ -174,11 +174,9 @@ func TestAnOlderRetryMayBeOutOfOrderAfterATruncation(t *testing.T) {
 			later := slices.Clone(l.events[i+1:])
 			l.events = l.events[:i+1]
 			l.sample()
-			if what == history.LeaderChange { // no restart but those before it
-				for k := range l.events {
-					if l.events[k].Node != nil {
-						l.events[k].Node.What = history.NodeStopped
-					}
+			for k := range l.events { // no restart came before it
+				if l.events[k].Node != nil {
+					l.events[k].Node.What = history.NodeStopped
 				}
 			}
 			l.try(history.TrialRetry, s, history.Idempotent, -1, refusedBy(outOfOrder))
