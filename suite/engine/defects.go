@@ -134,6 +134,13 @@ var defectCases = []defectCase{
 	{name: "aborted-index-lost-on-truncation", scenario: failedOver, primary: "TXN-4", secondary: "AP-1 TXN-2"},
 	{name: "late-produce-opens-transaction", scenario: failedOver, primary: "TXN-6", secondary: "AP-1 TXN-1 TXN-2 TXN-4"},
 
+	// Consumer groups. What is above L is skipped by whoever resumes.
+	{name: "group-offsets-unclamped", scenario: failedOver, primary: "GRP-1", secondary: "AP-1", anomalies: []check.Anomaly{check.UnclampedCommit}},
+	{
+		name: "group-offsets-not-lowered", scenario: failedOver, primary: "GRP-1", secondary: "AP-1",
+		anomalies: []check.Anomaly{check.UnloweredCommit, check.SkippedRecord},
+	},
+
 	// The read-only window.
 	{name: "write-before-barrier", scenario: everyGate, primary: "RO-5", secondary: "AP-1 RO-1 BAR-3"},
 	{name: "delete-records-while-mirroring", scenario: failedOver, primary: "RO-3", secondary: "AP-1 LOG-1 BAR-6 TXN-4 PSM-4"},

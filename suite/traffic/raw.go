@@ -44,6 +44,8 @@ func rawVersions() *kversion.Versions {
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.Produce), 12)
 	versions.SetMaxKeyVersion(int16(kmsg.Fetch), 12)
+	versions.SetMaxKeyVersion(int16(kmsg.OffsetCommit), 9)
+	versions.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
 	// Later versions are for brokers, on behalf of clients.
 	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
 	return versions

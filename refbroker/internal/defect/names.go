@@ -301,6 +301,18 @@ const (
 	// all of them, does this.
 	// Violates: FO-2.
 	LostMirrorTakesOthersAlong Name = "lost-mirror-takes-others-along"
+
+	// GroupOffsetsUnclamped mirrors what groups have committed on the source as it
+	// is, whether the mirror has come so far or not.
+	// Seen: an early development version of KIP-1279 copied the offset unchanged.
+	// Violates: GRP-1.
+	GroupOffsetsUnclamped Name = "group-offsets-unclamped"
+	// GroupOffsetsNotLowered stops without lowering commits that lie above where the
+	// log was cut: the groups skip what is written there next.
+	// Seen: KIP-1279's discussion has it as the consumer that is ahead after a
+	// failover.
+	// Violates: GRP-1.
+	GroupOffsetsNotLowered Name = "group-offsets-not-lowered"
 )
 
 // All lists every defect in the order of their names.
@@ -325,6 +337,8 @@ func All() []Name {
 		ExpiredEntriesPutBack,
 		FollowerKeepsSuffix,
 		FollowerKnowsNoProducers,
+		GroupOffsetsNotLowered,
+		GroupOffsetsUnclamped,
 		HealedLinkAborts,
 		IDBlocksNotReserved,
 		IDsHandedOutTwice,
