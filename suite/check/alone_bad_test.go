@@ -415,3 +415,28 @@ func TestWhatIsWrongWithAClusterAloneIsFound(t *testing.T) {
 		require.True(t, covered[id], "no bad run for %s", id)
 	}
 }
+
+// FA-15: the marker that ends one transaction of a producer ends no other one's
+// place in the aborted list.
+func TestTheAbortFilterEndsWithItsOwnTransaction(t *testing.T) {
+	l := &lone{logs: map[string][]spec{}, index: map[string]int64{}, coords: map[int64]int32{}, run: newLone().run}
+	l.plain("t") // offset 0
+	for number, intent := range []history.Intent{history.IntentCommit, history.IntentAbort, history.IntentCommit} {
+		l.txn("one", 1, int16(number), int64(number), intent) // data at 1, 3 and 5, markers behind
+	}
+	var visible []int64
+	for _, p := range newTrial(l.evidence(t)).aloneOn(&l.run.Clusters[0]).parts {
+		if p.topic != "t" {
+			continue
+		}
+		for i := range p.lead.entries {
+			for _, r := range p.lead.entries[i].records {
+				if r.visible() && r.offset > 0 {
+					visible = append(visible, r.offset)
+				}
+			}
+		}
+		require.EqualValues(t, 7, end(p.lead.Replica))
+	}
+	require.Equal(t, []int64{1, 5}, visible)
+}
