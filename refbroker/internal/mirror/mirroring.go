@@ -223,16 +223,23 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 	if err := part.NoteBarriers(source.lineage.barriers); err != nil {
 		return false, err
 	}
+	if err := part.NoteForgotten(source.lineage.forgotten); err != nil {
+		return false, err
+	}
 	if d.m.defects.Has(defect.AlignmentByEpochsAlone, defect.DownstreamNotRealigned) {
 		return true, nil
 	}
 	o := part.Offsets()
+	own, theirs := d.sides(v, part, source)
 	at, ok := firstDifference(part.Barriers(), source.lineage.barriers)
 	if !ok || at >= o.LogEnd {
+		if to := keeping(o.LogEnd, own, theirs); theirs.forgotten > o.LogEnd && to.anew {
+			d.log.Warn("the source's cleaner has forgotten more than this log holds", "up_to", theirs.forgotten, "log_end", o.LogEnd)
+			return false, d.cutTo(ctx, v, part, source, to)
+		}
 		return true, nil
 	}
 	d.log.Warn("the source's barriers part from this log's", "at", at, "log_end", o.LogEnd)
-	own, theirs := d.sides(v, part, source)
 	return false, d.cutTo(ctx, v, part, source, keeping(at, own, theirs))
 }
 
