@@ -1,6 +1,7 @@
 package topologies
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,9 +40,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		{"twin links", "two mirrors go over the link A->B", func(p *Topology) {
 			p.Mirrors = append(p.Mirrors, Mirror{Name: "other", From: "A", To: "B", Topics: []string{"idle"}})
 		}},
-		{"two sources", `topic "idle" comes to cluster "B" by two mirrors`, func(p *Topology) {
+		{"two sources", `topic "idle" comes to cluster "B" by mirror "a-to-b"`, func(p *Topology) {
 			p.Clusters = append(p.Clusters, Cluster{Name: "C", Nodes: 1})
 			p.Mirrors = append(p.Mirrors, Mirror{Name: "c-to-b", From: "C", To: "B", Topics: []string{"idle"}})
+			p.Steps = slices.Insert(p.Steps, 4, Step{Do: StartMirror, Mirror: "c-to-b"})
 		}},
 		{"mirror to nowhere", `names cluster "C"`, func(p *Topology) { p.Mirrors[0].To = "C" }},
 		{"mirror to itself", "to itself", func(p *Topology) { p.Mirrors[0].To = "A" }},
@@ -125,6 +127,8 @@ func TestEpisodesAreTheStopsInTheirOrder(t *testing.T) {
 		"fan-in":          {"1-a-to-c", "2-b-to-c"},
 		"chain-3":         {"1-a-to-b", "2-b-to-c"},
 		"chain-4":         {"1-a-to-b", "2-b-to-c", "3-c-to-d"},
+		"repointed":       {"1-a-to-b", "2-a-to-c", "3-b-to-c"},
+		"bypassed":        {"1-a-to-b", "2-b-to-c", "3-a-to-c"},
 	}, got)
 }
 

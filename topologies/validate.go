@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 )
 
 var (
@@ -63,7 +64,7 @@ func (t Topology) Validate() error {
 }
 
 func (t Topology) validateMirrors(bad func(string, ...any), clusters, topics map[string]bool) {
-	names, links, into := map[string]bool{}, map[string]bool{}, map[string]string{}
+	names, links := map[string]bool{}, map[string]bool{}
 	for _, m := range t.Mirrors {
 		switch {
 		case !mirrorName.MatchString(m.Name):
@@ -89,11 +90,6 @@ func (t Topology) validateMirrors(bad func(string, ...any), clusters, topics map
 			if !topics[p] {
 				bad("mirror %q names topic %q, which does not exist", m.Name, p)
 			}
-			// The same topic from two sources is refused by brokers (FI-2).
-			if other, ok := into[m.To+"/"+p]; ok {
-				bad("topic %q comes to cluster %q by two mirrors, %q and %q", p, m.To, other, m.Name)
-			}
-			into[m.To+"/"+p] = m.Name
 		}
 		names[m.Name], links[m.Link()] = true, true
 	}
@@ -147,6 +143,12 @@ func (t Topology) validateSteps(bad func(string, ...any), clusters map[string]bo
 			for _, name := range m.Topics {
 				if p, ok := t.Topic(name); ok && !created[p.Home] {
 					bad("%s: topic %q was not created before", at, name)
+				}
+				// The same topic from two sources is refused by brokers (FI-2).
+				for _, other := range t.Mirrors {
+					if running[other.Name] && other.To == m.To && slices.Contains(other.Topics, name) && other.Name != m.Name {
+						bad("%s: topic %q comes to cluster %q by mirror %q", at, name, m.To, other.Name)
+					}
 				}
 			}
 			running[m.Name] = true

@@ -4,9 +4,10 @@ import "fmt"
 
 // All lists every topology, in the order in which they are shown.
 func All() []Topology {
-	return []Topology{
-		ActivePassive(), Resumed(), Failback(), FanOut(), FanOutAtOnce(), FanIn(), Chain(3), Chain(4), Single(),
+	plain := []Topology{
+		ActivePassive(), Resumed(), Failback(), FanOut(), FanOutAtOnce(), FanIn(), Chain(3), Chain(4),
 	}
+	return append(append(plain, Crossings()...), Single())
 }
 
 // ledger is what a topology's first cluster writes: two topics with traffic and

@@ -12,7 +12,7 @@ import (
 )
 
 // save writes a world as an evidence folder.
-func (w *world) save(t *testing.T) string {
+func (w *world) save(t testing.TB) string {
 	dir := t.TempDir()
 	require.NoError(t, w.run.Save(filepath.Join(dir, RunFile)))
 	h, err := history.Create(filepath.Join(dir, HistoryFile), w.run.Scenario, w.run.Seed)

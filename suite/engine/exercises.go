@@ -41,14 +41,14 @@ func topologyIs(t topologies.Topology) []string {
 			switch {
 			case a.Mirror.From == b.Mirror.To && a.Mirror.To == b.Mirror.From:
 				ids = append(ids, "FB-1", "FB-2", "FB-3", "FB-4", "AL-1")
-			case a.Mirror.From == b.Mirror.From && a.Mirror.To != b.Mirror.To:
+			case a.Mirror.From == b.Mirror.From && a.Mirror.To != b.Mirror.To && b.Start < a.Stop:
 				ids = append(ids, "FO-1")
 				if a.Stop != b.Stop {
 					ids = append(ids, "FO-2")
 				}
-			case a.Mirror.To == b.Mirror.To && a.Mirror.From != b.Mirror.From:
+			case a.Mirror.To == b.Mirror.To && a.Mirror.From != b.Mirror.From && b.Start < a.Stop:
 				ids = append(ids, "FI-1", "FI-2")
-			case a.Mirror.To == b.Mirror.From:
+			case a.Mirror.To == b.Mirror.From && b.Start < a.Stop:
 				ids = append(ids, "CH-1", "CH-2", "CH-3")
 			}
 		}

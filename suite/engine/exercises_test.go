@@ -25,6 +25,8 @@ func TestWhatTopologiesExerciseByTheirShape(t *testing.T) {
 		"fan-in":          {"FI-1", "FI-2"},
 		"chain-3":         {"CH-1", "CH-2", "CH-3"},
 		"chain-4":         {"CH-1", "CH-2", "CH-3", "CH-4"},
+		"repointed":       {"FO-1", "FO-2"},
+		"bypassed":        {"CH-1", "CH-2", "CH-3"},
 		"single":          nil,
 	}, got)
 	inherited := []string{"LOG-5", "PSM-5"}
@@ -37,5 +39,7 @@ func TestWhatTopologiesExerciseByTheirShape(t *testing.T) {
 		"fan-in":          {nil, nil},
 		"chain-3":         {nil, inherited},
 		"chain-4":         {nil, inherited, inherited},
+		"repointed":       {nil, nil, {"LOG-5", "PSM-5", "RO-2"}},
+		"bypassed":        {nil, inherited, {"RO-2"}},
 	}, episodes)
 }

@@ -24,6 +24,7 @@ type promotedTraffic struct {
 	raw     *traffic.Raw
 	prober  *traffic.Prober
 	payload []byte
+	codecs  func() traffic.Codec
 	prefix  string // of the names of all clients
 
 	// The same clients are refused before the stop and accepted after it.
@@ -46,6 +47,7 @@ func newPromoted(
 		stopHammer: func() {}, hammerEnded: make(chan struct{}),
 	}
 	d.payload = payloadOf(d.rng)
+	d.codecs = codecsOf(d.rng)
 	var err error
 	if d.raw, err = traffic.NewRaw(ctx, rec, cluster, prefix+"raw"); err != nil {
 		return d, err
@@ -77,7 +79,7 @@ func newPromoted(
 
 func (d *promotedTraffic) producer(name string, mode history.Mode, txnID string) (*traffic.Producer, error) {
 	return traffic.NewProducer(d.rec, d.cluster, traffic.ProducerOptions{
-		Name: name, Mode: mode, TransactionalID: txnID, Payload: d.payload,
+		Name: name, Mode: mode, TransactionalID: txnID, Payload: d.payload, Compression: d.codecs(),
 	})
 }
 

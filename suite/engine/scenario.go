@@ -255,6 +255,10 @@ func matrix() []Scenario {
 			continue
 		}
 		struck := strikeable(t)
+		if isCrossing(t) {
+			all = append(all, crossing(t, struck, turn, 2*i)...)
+			continue
+		}
 		all = append(all, beyond(t, struck, turn, 2*i)...)
 		turn += len(struck)
 	}

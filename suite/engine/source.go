@@ -55,6 +55,7 @@ func newSource(
 		cancelLive: func() {},
 	}
 	s.payload = payloadOf(s.rng)
+	codecs := codecsOf(s.rng)
 	var err error
 	if s.raw, err = traffic.NewRaw(ctx, rec, cluster, prefix+"raw"); err != nil {
 		return s, err
@@ -67,7 +68,7 @@ func newSource(
 			}
 		}
 		*to, err = traffic.NewProducer(rec, cluster, traffic.ProducerOptions{
-			Name: prefix + name, Mode: mode, TransactionalID: txnID, Attempts: 10, Payload: s.payload,
+			Name: prefix + name, Mode: mode, TransactionalID: txnID, Attempts: 10, Payload: s.payload, Compression: codecs(),
 		})
 		if err != nil || mode == history.Plain {
 			return err
@@ -120,6 +121,21 @@ func payloadOf(rng *rand.Rand) []byte {
 	return b
 }
 
+// codecsOf deals out codecs to producers, in an order that rng decides: any five
+// in a row have one each, so that mirrored logs hold every kind.
+func codecsOf(rng *rand.Rand) func() traffic.Codec {
+	all := traffic.Codecs()
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	next := 0
+	return func() traffic.Codec {
+		next++
+		return all[next%len(all)]
+	}
+}
+
+// large is how many records one batch of each run has, at most.
+const large = 400
+
 // rounds bounds how much ordinary traffic one phase sees.
 const rounds = 3
 
@@ -148,6 +164,9 @@ func (s *sourceTraffic) before(ctx context.Context) error {
 		}
 	}
 	if err := s.open.Transaction(ctx, true, 1+s.rng.IntN(3), all...); err != nil {
+		return err
+	}
+	if err := s.idempotent.Send(ctx, large/2+s.rng.IntN(large/2), all[0]); err != nil {
 		return err
 	}
 	if err := s.java.before(ctx, all); err != nil {

@@ -57,11 +57,17 @@ func (f *fetching) poll(ctx context.Context) round {
 	wait := time.NewTimer(millis(f.request.MaxWaitMillis))
 	defer wait.Stop()
 	over, waited := false, false
+	var changes []<-chan struct{}
+	var before round
 	for {
 		// The metadata's channel before the metadata, and each partition's
 		// before its read: a change in between is not missed.
-		changes := []<-chan struct{}{f.env.Quorum.Changed()}
-		r := f.read(f.env.Quorum.Image(), &changes)
+		last := changes
+		changes = []<-chan struct{}{f.env.Quorum.Changed()}
+		if over || len(last) > 0 && last[0] != changes[0] {
+			last = nil // other names, or other leaders
+		}
+		r := f.read(f.env.Quorum.Image(), &changes, last, &before)
 		if over || r.urgent || r.bytes >= int(f.request.MinBytes) || ctx.Err() != nil {
 			if waited {
 				f.afterWait(&r)
@@ -69,7 +75,7 @@ func (f *fetching) poll(ctx context.Context) round {
 			return r
 		}
 		r.release()
-		waited = true
+		before, waited = r, true
 		over = !waitAny(ctx, wait.C, changes)
 	}
 }
@@ -90,16 +96,24 @@ func (r *round) release() {
 	}
 }
 
-func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
+// read reads all partitions. last are the channels of the round before: of a
+// partition that had nothing then, and has not changed since, that is said again,
+// so that one of a thousand that changes costs one read.
+func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}, last []<-chan struct{}, before *round) round {
 	r := round{sections: map[int]*storage.Section{}}
 	place := -1
+	again := func(topic, partition int, now <-chan struct{}) bool {
+		at := len(*changes) - 1
+		return before.bytes == 0 && len(last) > at && last[at] == now &&
+			topic < len(before.topics) && partition < len(before.topics[topic].Partitions)
+	}
 	budget := min(int(f.request.MaxBytes), maxFetchBytes)
 	byID := f.request.Version >= 13
-	for _, t := range f.request.Topics {
+	for i, t := range f.request.Topics {
 		out := kmsg.NewFetchResponseTopic()
 		out.Topic, out.TopicID = t.Topic, t.TopicID
 		name, err := topicName(img, t.Topic, t.TopicID, byID)
-		for _, want := range t.Partitions {
+		for k, want := range t.Partitions {
 			var p replica.API
 			perr := err
 			if perr == nil {
@@ -110,6 +124,10 @@ func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}) round {
 			var section *storage.Section
 			if perr == nil {
 				*changes = append(*changes, p.Changed())
+				if again(i, k, (*changes)[len(*changes)-1]) {
+					out.Partitions = append(out.Partitions, before.topics[i].Partitions[k])
+					continue
+				}
 				section, perr = f.readPartition(&part, p, want, min(int(want.PartitionMaxBytes), budget), r.bytes == 0)
 			}
 			if perr != nil {

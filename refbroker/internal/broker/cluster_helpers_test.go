@@ -80,7 +80,7 @@ func logWriter(t *testing.T) io.Writer {
 // freeAddress is an address that was free a moment ago. Its port lies below those
 // that the system gives to whoever asks for any, or to an outgoing connection:
 // they might take it before it is listened on.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	for range 100 {
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))); err == nil {
 			require.NoError(t, l.Close())

@@ -237,11 +237,8 @@ func (p *Partition) assume(r role, stops []psm.Stop) error {
 	p.order.Lock()
 	defer p.order.Unlock()
 	stops, r = p.believed(stops), p.misread(r)
-	if err := p.log.SetStops(stops); err != nil {
-		return fmt.Errorf("note stops: %w", err)
-	}
 	// Before anything of the new leader epoch can come in.
-	if err := p.applyCuts(r); err != nil {
+	if err := p.followStops(r, stops); err != nil {
 		return err
 	}
 	p.mu.Lock()

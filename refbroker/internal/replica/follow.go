@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
@@ -107,15 +108,17 @@ func (p *Partition) AppendFetched(f Fetched) error {
 	return err
 }
 
-// HoldsBarrier reports whether a MIRROR_PID_RESET is among batches.
-func HoldsBarrier(raw []byte) bool {
+// HoldsStrangeBarrier reports whether a MIRROR_PID_RESET is among batches of which
+// this replica can't tell who wrote it. It can of its own stops', so that a
+// thousand partitions that stop ask nobody (OPS-3).
+func (p *Partition) HoldsStrangeBarrier(raw []byte) bool {
 	for len(raw) > 0 {
 		h, err := psm.DecodeHeader(raw)
 		if err != nil || h.Size > len(raw) {
 			return false // whoever appends it says so
 		}
 		if h.IsControl() {
-			if b, err := psm.DecodeBatch(raw[:h.Size]); err == nil && b.IsBarrier() {
+			if b, err := psm.DecodeBatch(raw[:h.Size]); err == nil && b.IsBarrier() && !p.log.KnowsWriter(&b) {
 				return true
 			}
 		}
@@ -189,10 +192,39 @@ func (p *Partition) OutOfRange(leaderEpoch int32, leaderStart int64, below []Bar
 	return err
 }
 
+// followStops notes the stops, and has the log follow the truncations of
+// mirroring. Stops that lie above all cuts say nothing of the log as it is, so
+// that they and the cuts are one write (OPS-3). order is held.
+func (p *Partition) followStops(r role, stops []psm.Stop) error {
+	known := p.log.Stops()
+	end := p.log.Marks().LogEnd
+	for _, c := range r.cuts {
+		if c.Epoch > p.log.CutEpoch() {
+			end = min(end, c.At)
+		}
+	}
+	above := !slices.ContainsFunc(stops, func(s psm.Stop) bool {
+		return s.BarrierOffset < end && !slices.Contains(known, s)
+	})
+	if !above {
+		if err := p.log.SetStops(stops); err != nil {
+			return fmt.Errorf("note stops: %w", err)
+		}
+	}
+	epoch, err := p.applyCuts(r)
+	if err != nil {
+		return err
+	}
+	if err := p.log.SetStopsCut(stops, epoch); err != nil {
+		return fmt.Errorf("%s: note stops, and the cut in epoch %d: %w", p.Name(), epoch, storageError(err))
+	}
+	return nil
+}
+
 // applyCuts has a log follow the truncations of mirroring that it has not
 // followed yet. One that its leader has still to make is left to the steps of a
-// stop or an alignment. order is held.
-func (p *Partition) applyCuts(r role) error {
+// stop or an alignment. It returns the epoch of the last one. order is held.
+func (p *Partition) applyCuts(r role) (int32, error) {
 	applied := p.log.CutEpoch()
 	epoch := applied
 	for _, c := range r.cuts {
@@ -211,16 +243,10 @@ func (p *Partition) applyCuts(r role) error {
 			continue
 		}
 		if err := p.followCut(c); err != nil {
-			return err
+			return epoch, err
 		}
 	}
-	if epoch == applied {
-		return nil
-	}
-	if err := p.log.SetCutEpoch(epoch); err != nil {
-		return fmt.Errorf("%s: note the cut in epoch %d: %w", p.Name(), epoch, storageError(err))
-	}
-	return nil
+	return epoch, nil
 }
 
 // shows says whether the log itself shows that it has followed a cut. The note

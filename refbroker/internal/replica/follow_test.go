@@ -341,8 +341,11 @@ func TestAFollowersOwnBarrierExpires(t *testing.T) {
 	})
 	require.EqualValues(t, 1, p.Offsets().LogEnd, "its suffix is given up")
 	barrier := psm.Barrier{Timestamp: 1000, SourceClusterID: source}.Append(nil)
-	require.False(t, HoldsBarrier(plain("x")))
-	require.True(t, HoldsBarrier(append(plain("x"), barrier...)))
+	require.False(t, p.HoldsStrangeBarrier(plain("x")))
+	require.False(t, p.HoldsStrangeBarrier(append(plain("x"), at(barrier, 1, 1)...)), "of its own stop it knows who wrote it")
+	for name, other := range map[string][]byte{"elsewhere": at(barrier, 5, 1), "of an earlier epoch": at(barrier, 1, 0)} {
+		require.True(t, p.HoldsStrangeBarrier(append(plain("x"), other...)), name)
+	}
 	follow(t, p, 3, at(barrier, 1, 1), at(records(7, 0, 0, false, "local"), 2, 1))
 	require.Equal(t, []int64{7}, producerIDs(p))
 	require.True(t, p.Barriers()[0].Own)

@@ -150,7 +150,7 @@ func (p *Partition) Settle(ctx context.Context) (Offsets, error) {
 	if err != nil {
 		return o, err
 	}
-	if err = p.log.Flush(); err == nil {
+	if err = p.log.FlushBatches(); err == nil {
 		o.LastStable, err = p.log.StableCut()
 	}
 	if err != nil {

@@ -251,7 +251,7 @@ func (f *fetcher) take(ctx context.Context, p *followed, r *kmsg.FetchResponseTo
 			return err
 		}
 	}
-	if replica.HoldsBarrier(r.RecordBatches) {
+	if p.part.HoldsStrangeBarrier(r.RecordBatches) {
 		// The batch does not say who wrote it; the leader's list does, and has to
 		// be here before it: this replica may lead next.
 		l, err := f.lineage(ctx, p)

@@ -256,21 +256,15 @@ func (l *Log) write(c chunk) error {
 			return err
 		}
 	}
-	// Epochs first: a checkpoint that is ahead of the log is cut when the log
-	// is opened, one behind it would be believed.
-	old := l.epochs.entries
-	assigned := false
+	if err := l.active().write(c.raw); err != nil {
+		return err
+	}
+	// The checkpoint is written by the next flush: recovery finds the epochs of the
+	// active segment in its batches.
 	for i := range c.batches {
-		assigned = l.epochs.assign(c.batches[i].LeaderEpoch, c.batches[i].BaseOffset) || assigned
+		l.epochs.assign(c.batches[i].LeaderEpoch, c.batches[i].BaseOffset)
 	}
-	err := l.epochs.flush()
-	if err == nil {
-		err = l.active().write(c.raw)
-	}
-	if err != nil && assigned {
-		l.epochs.entries, l.epochs.dirty = old, true
-	}
-	return err
+	return nil
 }
 
 // publish makes a written chunk part of the log.

@@ -133,6 +133,15 @@ func (l *Log) entry(b *psm.Batch) Barrier {
 	return e
 }
 
+// KnowsWriter reports whether it is known which cluster wrote a barrier: this one
+// in a stop, or one that a source's list has told of.
+func (l *Log) KnowsWriter(b *psm.Batch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entry(b)
+	return e.Writer != "" || isOwn(l.stops, e)
+}
+
 // noteBarriers keeps the list of the log's barriers.
 func (l *Log) noteBarriers(batches []psm.Batch) {
 	found := false
@@ -145,12 +154,9 @@ func (l *Log) noteBarriers(batches []psm.Batch) {
 	if !found {
 		return
 	}
-	// The log has them too, and the lists what is not in it: recovery finds what
-	// this write does not save.
+	// The log has them too, and the lists what is not in it: so they are left to
+	// the next flush. Recovery finds what is in the active segment.
 	l.stopsDirty = true
-	if err := l.saveLists(l.barrierLists); err != nil {
-		l.cfg.Logger.Warn("list of barriers is left to the next flush", "log", l.dir, "error", err)
-	}
 }
 
 // Stops returns the stops by which own barriers are known.
@@ -162,16 +168,24 @@ func (l *Log) Stops() []psm.Stop {
 
 // SetStops replaces the list of stops, synced before it returns: to be called
 // before anything in a new stop's epoch is appended.
-func (l *Log) SetStops(stops []psm.Stop) error {
+func (l *Log) SetStops(stops []psm.Stop) error { return l.SetStopsCut(stops, -1) }
+
+// SetStopsCut is SetStops and, for a cutEpoch that is not negative, SetCutEpoch
+// in one write.
+func (l *Log) SetStopsCut(stops []psm.Stop, cutEpoch int32) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if slices.Equal(stops, l.stops) {
+	if cutEpoch < 0 {
+		cutEpoch = l.cutEpoch
+	}
+	if slices.Equal(stops, l.stops) && cutEpoch == l.cutEpoch {
 		return nil
 	}
 	lists := l.barrierLists
+	lists.cutEpoch = cutEpoch
 	lists.stops = slices.Clone(stops)
 	lists.barriers = slices.Clone(l.barriers)
 	for i, b := range lists.barriers {

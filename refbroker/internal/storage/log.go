@@ -280,12 +280,35 @@ func (l *Log) flush() error {
 			return err
 		}
 	}
+	if err := l.flushBatches(); err != nil {
+		return err
+	}
+	return l.active().flushIndexes()
+}
+
+// FlushBatches makes all batches durable. It leaves to the next flush what
+// recovery makes anew from them in any case: the index of the active segment, and
+// the leader epochs and barriers in it.
+func (l *Log) FlushBatches() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	return l.flushBatches()
+}
+
+func (l *Log) flushBatches() error {
 	for _, s := range l.segments {
-		// A segment below the recovery point was synced when it was rolled.
-		if s != l.active() && !s.dirty && l.recovered > s.base {
-			continue
+		var err error
+		switch {
+		case s == l.active():
+			err = s.flushBatches()
+		case s.dirty || l.recovered <= s.base:
+			err = s.flush()
+		default: // synced when it was rolled
 		}
-		if err := s.flush(); err != nil {
+		if err != nil {
 			return l.noteBroken(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -281,29 +282,67 @@ func TestTimesInCompressedBatches(t *testing.T) {
 
 // A failed append leaves log and state as they were, and the next one works.
 func TestFailedWritesChangeNothing(t *testing.T) {
-	for _, failing := range []string{"write 00000000000000000000.log", "open leader-epoch-checkpoint.tmp", "write leader-epoch-checkpoint.tmp"} {
-		t.Run(failing, func(t *testing.T) {
+	disk := &failingFs{Fs: afero.NewMemMapFs()}
+	p := place{fs: disk, dir: "/t-0"}
+	l := openLog(t, p, small(), OpenOptions{})
+	lead(t, l, by(1, 0, 0, 1).inTxn().build(), client)
+	before := factsOf(t, l)
+	disk.fail = func(name string) bool { return name == "write 00000000000000000000.log" }
+	_, err := l.AppendAsLeader(by(1, 0, 1, 1).inTxn().build(), 1, client)
+	require.ErrorIs(t, err, kerr.KafkaStorageError)
+	require.ErrorIs(t, err, errDisk)
+	require.Equal(t, before, factsOf(t, l))
+	require.Equal(t, before.epochs, l.epochs.entries)
+	st, err := disk.Stat("/t-0/00000000000000000000.log")
+	require.NoError(t, err)
+	require.Equal(t, int64(len(before.bytes)), st.Size())
+	disk.fail = nil
+	_, err = l.AppendAsLeader(by(1, 0, 1, 1).inTxn().build(), 1, client)
+	require.NoError(t, err)
+	require.NoError(t, l.Close(false))
+	l = openLog(t, p, small(), OpenOptions{})
+	require.Equal(t, int64(2), l.Marks().LogEnd)
+	require.Equal(t, []EpochStart{{0, 0}, {1, 1}}, l.Epochs())
+}
+
+// What an append leaves to the next flush (the checkpoint of leader epochs and the
+// list of barriers) recovery finds in the batches: with the files of before, and
+// with none.
+func TestRecoveryFindsWhatNoFlushHasSaved(t *testing.T) {
+	for _, flushed := range []string{"nothing", "before", "batches", "rolled"} {
+		t.Run(flushed, func(t *testing.T) {
 			disk := &failingFs{Fs: afero.NewMemMapFs()}
 			p := place{fs: disk, dir: "/t-0"}
 			l := openLog(t, p, small(), OpenOptions{})
-			lead(t, l, by(1, 0, 0, 1).inTxn().build(), client)
-			before := factsOf(t, l)
-			disk.fail = func(name string) bool { return name == failing }
-			_, err := l.AppendAsLeader(by(1, 0, 1, 1).inTxn().build(), 1, client)
-			require.ErrorIs(t, err, kerr.KafkaStorageError)
-			require.ErrorIs(t, err, errDisk)
-			require.Equal(t, before, factsOf(t, l))
-			require.Equal(t, before.epochs, l.epochs.entries)
-			st, err := disk.Stat("/t-0/00000000000000000000.log")
+			lead(t, l, by(1, 0, 0, 1).build(), client)
+			if flushed != "nothing" {
+				require.NoError(t, l.Flush())
+			}
+			disk.fail = func(name string) bool {
+				return flushed != "rolled" && (strings.Contains(name, fileEpochs) || strings.Contains(name, fileStops))
+			}
+			_, err := l.AppendAsLeader(psm.Barrier{SourceClusterID: "A"}.Append(nil), 4, psm.Append{Origin: psm.Coordinator})
 			require.NoError(t, err)
-			require.Equal(t, int64(len(before.bytes)), st.Size())
+			_, err = l.AppendAsLeader(by(1, 0, 1, 1).build(), 7, client)
+			require.NoError(t, err)
+			switch flushed {
+			case "batches":
+				require.NoError(t, l.FlushBatches())
+				require.ErrorIs(t, l.Flush(), errDisk)
+			case "rolled":
+				l.mu.Lock()
+				require.NoError(t, l.roll(l.logEnd))
+				l.mu.Unlock()
+			}
 			disk.fail = nil
-			_, err = l.AppendAsLeader(by(1, 0, 1, 1).inTxn().build(), 1, client)
-			require.NoError(t, err)
+			want, barriers := factsOf(t, l), slices.Clone(l.barriers)
+			require.Len(t, barriers, 1)
+			point := l.RecoveryPoint()
 			require.NoError(t, l.Close(false))
-			l = openLog(t, p, small(), OpenOptions{})
-			require.Equal(t, int64(2), l.Marks().LogEnd)
-			require.Equal(t, []EpochStart{{0, 0}, {1, 1}}, l.Epochs())
+			l = openLog(t, p, small(), OpenOptions{RecoveryPoint: point})
+			require.Equal(t, []EpochStart{{0, 0}, {4, 1}, {7, 2}}, l.Epochs())
+			require.Equal(t, barriers, l.barriers)
+			require.Equal(t, want.bytes, factsOf(t, l).bytes)
 		})
 	}
 }

@@ -161,15 +161,21 @@ func (s *segment) noteTime() {
 
 // flush makes the segment's bytes and indexes durable.
 func (s *segment) flush() error {
+	if err := s.flushBatches(); err != nil {
+		return err
+	}
+	return s.flushIndexes()
+}
+
+// flushBatches makes the segment's bytes durable, and of its indexes that of
+// transactions.
+func (s *segment) flushBatches() error {
 	if err := s.w.Sync(); err != nil {
 		// What the kernel had in hand may be lost, and the next sync would not
 		// say so: only what recovery reads from the disk is there.
 		return fmt.Errorf("%w: sync %s: %w", errBroken, s.file(suffixLog), err)
 	}
-	if err := s.syncAborted(); err != nil {
-		return err
-	}
-	return s.flushIndexes()
+	return s.syncAborted()
 }
 
 func (s *segment) flushIndexes() error {

@@ -166,8 +166,10 @@ func (l *Log) cutAt(c cutPlace) error {
 		}
 	}
 	err := s.cutBack()
-	if err == nil {
+	if err == nil && c.written < end {
 		err = s.flush()
+	} else if err == nil {
+		err = s.flushBatches() // as the active segment it is scanned by recovery
 	}
 	if err == nil && changedEpochs {
 		err = l.epochs.flush()
