@@ -17,6 +17,29 @@ const (
 	ConfigSourceClusterID = "mirror.source.cluster.id"
 )
 
+// Settings of a mirror that can be changed while it runs, by
+// IncrementalAlterConfigs of the resource [ResourceMirror]. Patterns are lists of
+// regular expressions, which match whole names.
+const (
+	// ConfigTopicsInclude and ConfigTopicsExclude choose topics of the source that
+	// are mirrored without being named, also those that it gets later.
+	ConfigTopicsInclude = "mirror.topics.include"
+	ConfigTopicsExclude = "mirror.topics.exclude"
+	// ConfigGroupsInclude and ConfigGroupsExclude choose the consumer groups whose
+	// committed offsets are mirrored; none with an empty include.
+	ConfigGroupsInclude = "mirror.groups.include"
+	ConfigGroupsExclude = "mirror.groups.exclude"
+	// ConfigRefresh is how often the source is asked for topics and for groups'
+	// offsets, in ms.
+	ConfigRefresh = "mirror.metadata.refresh.interval.ms"
+	// ConfigThrottle is how many bytes a second the mirror fetches at the most, on
+	// all nodes together.
+	ConfigThrottle = "mirror.replication.throttled.rate"
+)
+
+// ResourceMirror is the type of the config resource that a mirror is.
+const ResourceMirror = 64
+
 // CreateClusterMirrorRequest (94) names a link to a source cluster.
 type CreateClusterMirrorRequest struct {
 	v0

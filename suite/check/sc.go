@@ -179,7 +179,7 @@ func (n *numbering) learn(o *operation) {
 
 // numberings goes through the idempotent batches of a partition in their order,
 // and calls do with what the rules say of each.
-func (p *alonePart) numberings(do func(o *operation, w wanted)) {
+func (a *alone) numberings(p *alonePart, do func(o *operation, w wanted)) {
 	all := map[int64]*numbering{}
 	for _, o := range p.ops {
 		if o.sent.Batch == nil || o.sent.Mode != history.Idempotent {
@@ -192,6 +192,9 @@ func (p *alonePart) numberings(do func(o *operation, w wanted)) {
 		}
 		if n.lost {
 			continue
+		}
+		if a.cutAway(p, o) {
+			continue // the truncation took it: nobody is to know of it
 		}
 		w := n.want(o)
 		do(o, w)
@@ -259,8 +262,36 @@ func (a *alone) refusedAs(r *ruling, p *alonePart, o *operation, anomaly Anomaly
 	return false
 }
 
-// went says whether a node of the cluster came back between two events: what it
-// knows of producers then comes from snapshots, which hold one batch of each.
+// went says whether a node of the cluster came back between two events, or had
+// its log cut: what it knows of producers then comes from snapshots, which hold
+// one batch of each.
 func (a *alone) went(after, before int64) bool {
-	return a.nodeBetween(a.edge.Destination, history.NodeStarted, after, before)
+	return a.nodeBetween(a.edge.Destination, history.NodeStarted, after, before) ||
+		slices.ContainsFunc(a.ev.Events, func(e history.Event) bool {
+			d := e.Disturbance
+			return d != nil && d.What == history.Truncation && d.Cluster == a.edge.Destination && e.Seq > after && e.Seq < before
+		})
 }
+
+// cutAway says whether a batch was sent to a leader that was cut off, which
+// nobody acknowledged and whose log was truncated since: it is nowhere.
+func (a *alone) cutAway(p *alonePart, o *operation) bool {
+	if !suffixCodes[o.result.Code] || len(p.places(o)) > 0 {
+		return false
+	}
+	within := false
+	for i := range a.ev.Events {
+		e := &a.ev.Events[i]
+		if e.Seq > o.began {
+			return within
+		}
+		if d := e.Disturbance; d != nil && d.What == history.Truncation && d.Cluster == a.edge.Destination {
+			within = !d.Over
+		}
+	}
+	return within
+}
+
+// suffixCodes are the answers of a leader that has appended a batch, and could not
+// replicate it in time: REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+var suffixCodes = map[int16]bool{7: true, 20: true}

@@ -13,7 +13,7 @@ func (t *trial) sc1(r *ruling) {
 	t.aloneIn(r, func(a *alone) {
 		var c windowCount
 		for _, p := range a.parts {
-			p.numberings(func(o *operation, w wanted) { a.window(r, p, o, w, &c) })
+			a.numberings(p, func(o *operation, w wanted) { a.window(r, p, o, w, &c) })
 		}
 		for back, n := range c.repeats {
 			r.need(n > 0, "no retry of a batch with %d behind it was answered", back)

@@ -17,7 +17,7 @@ func (t *trial) sc2(r *ruling) {
 	t.aloneIn(r, func(a *alone) {
 		var older, newer, tooHigh int
 		for _, p := range a.parts {
-			p.numberings(func(o *operation, w wanted) {
+			a.numberings(p, func(o *operation, w wanted) {
 				switch {
 				case o.result.Outcome == history.Unknown || retriable[o.result.Code]:
 				case w.rule == toFence:

@@ -35,6 +35,7 @@ func (t *trial) sc7(r *ruling) {
 			for _, p := range a.parts {
 				a.outlives(r, p, d.What, before, after, &c)
 			}
+			a.tookPlace(r, d.What, events[i:i+over+1], before, after)
 		}
 		r.need(len(c.befell) > 0, "nothing befell the cluster")
 		r.need(c.producers > 0, "no partition knew a producer, or none was described before and after")
@@ -43,6 +44,34 @@ func (t *trial) sc7(r *ruling) {
 		r.need(c.aborted > 0, "no aborted list was fetched at one offset before and after")
 		r.saw("%d producers, %d open transactions, %d last stable offsets and %d aborted lists were the same after %v", c.producers, c.open, c.unstable, c.aborted, c.befell)
 	})
+}
+
+// tookPlace holds that the events between two quiets show what is said to have
+// befallen the cluster, as far as they can.
+func (a *alone) tookPlace(r *ruling, what history.DisturbanceName, within, before, after []history.Event) {
+	switch what {
+	case history.LeaderChange, history.Reassignment:
+		for _, p := range a.parts {
+			was, is := p.sampled(before).producers, p.sampled(after).producers
+			if was != nil && is != nil && was.Node == is.Node {
+				r.need(false, "node %d led %s before the %s and after it", is.Node, p.place(), what)
+			}
+		}
+	case history.Truncation:
+		cut := 0
+		for i := range within {
+			e := &within[i]
+			if e.Kind != history.KindProduceAck || e.Produce.Cluster != a.edge.Destination {
+				continue
+			}
+			for _, p := range a.parts {
+				if o := a.ops[e.Op]; o != nil && o.at(p.part) && a.cutAway(p, o) {
+					cut++
+				}
+			}
+		}
+		r.need(cut > 0, "no batch that a leader had taken alone is gone after the truncation")
+	}
 }
 
 // outlived counts what was compared.
@@ -114,6 +143,9 @@ func (a *alone) outlives(r *ruling, p *alonePart, what history.DisturbanceName, 
 	if before.hw >= 0 && after.hw >= 0 {
 		if after.hw < before.hw {
 			r.findings = append(r.findings, a.told(p.part, LostState, after.hw, fmt.Sprintf("the high watermark %d, as it was before the %s", before.hw, what), fmt.Sprintf("%d", after.hw)))
+		}
+		if what == history.Truncation && after.hw > before.hw {
+			r.findings = append(r.findings, a.told(p.part, UncutSuffix, before.hw, fmt.Sprintf("the log to end at %d, as it did before the %s", before.hw, what), fmt.Sprintf("it ends at %d", after.hw)))
 		}
 		// A log that starts above the transaction has nothing unstable below that.
 		if want := max(before.lso, after.start); after.lso != want {

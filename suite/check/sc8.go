@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"watershed.example/suite/history"
 )
@@ -20,7 +21,8 @@ func (t *trial) sc8(r *ruling) {
 			epoch int16
 		}
 		owners, identities := map[int64]owner{}, map[given]int64{}
-		ids, restarts, afterRestart := 0, 0, 0
+		ids, restarts, afterRestart, moved := 0, 0, 0, 0
+		issuers, coordinators := map[int32]bool{}, map[string]int32{}
 		for i := range a.ev.Events {
 			e := &a.ev.Events[i]
 			if e.Node != nil && e.Node.Cluster == a.edge.Destination && e.Node.What == history.NodeStarted && ids > 0 {
@@ -32,6 +34,13 @@ func (t *trial) sc8(r *ruling) {
 			}
 			ids++
 			afterRestart += b2i(restarts > 0)
+			if n.Node > 0 {
+				issuers[n.Node] = true
+				if before := coordinators[n.TransactionalID]; n.TransactionalID != "" && before > 0 && before != n.Node {
+					moved++
+				}
+				coordinators[n.TransactionalID] = n.Node
+			}
 			name := fmt.Sprintf("transactional id %q", n.TransactionalID)
 			if n.TransactionalID == "" {
 				name = fmt.Sprintf("whoever asked in event %d", e.Seq)
@@ -49,6 +58,13 @@ func (t *trial) sc8(r *ruling) {
 		r.need(ids > 0, "nobody asked for a producer id")
 		r.need(restarts > 0, "no broker was started again after it had given ids")
 		r.need(afterRestart > 0, "nobody asked for a producer id after a broker had been started again")
-		r.saw("%d ids and epochs were given, %d of them after a restart", ids, afterRestart)
+		if c := a.edge.dst; len(c.Nodes) > 1 {
+			r.need(len(issuers) == len(c.Nodes), "%d brokers of %d gave ids", len(issuers), len(c.Nodes))
+			moves := slices.ContainsFunc(a.ev.Events, func(e history.Event) bool {
+				return e.Disturbance != nil && e.Disturbance.What == history.CoordinatorMove && e.Disturbance.Cluster == a.edge.Destination
+			})
+			r.need(!moves || moved > 0, "no transactional id was given its id by another coordinator than before")
+		}
+		r.saw("%d ids and epochs were given by %d brokers, %d of them after a restart, %d by another coordinator than before", ids, max(len(issuers), 1), afterRestart, moved)
 	})
 }

@@ -27,6 +27,7 @@ var probed = []check{
 	{"IDEM-3", (*judge).idem3},
 	{"TXN-5", (*judge).txn5},
 	{"TXN-6", (*judge).txn6},
+	{"GRP-1", (*judge).grp1},
 }
 
 // spans are the checks that look at all episodes together, in the order of the

@@ -81,7 +81,10 @@ const (
 	RefusedStop       Anomaly = "refused stop"
 	UntoldState       Anomaly = "untold state" // describe does not say what is going on, or why it does not go on
 	StuckStop         Anomaly = "stuck stop"
-	SplitWriter       Anomaly = "split writer" // a client found another cluster behind its address
+	UnclampedCommit   Anomaly = "unclamped commit" // of a mirrored group, outside the log
+	UnloweredCommit   Anomaly = "unlowered commit" // above L after a stop, or not where it was
+	SkippedRecord     Anomaly = "skipped record"   // by a group that resumed
+	SplitWriter       Anomaly = "split writer"     // a client found another cluster behind its address
 )
 
 // Finding is one place where a requirement is violated.

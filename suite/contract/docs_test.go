@@ -23,7 +23,6 @@ const page = "../../docs/requirements.md"
 // them, with what each waits for. The list is to become empty.
 var open = map[string]string{
 	"PSM-8": "a log that somebody else wrote",
-	"GRP-1": "mirrored group offsets",
 	"OPS-3": "a mirror of a thousand partitions",
 	"OPS-4": "a describe that tells what a stop would cut",
 }

@@ -16,6 +16,9 @@ func (e *episode) late(ctx context.Context) error {
 	if err := e.promoted.describe(ctx, history.WhenAfterStop); err != nil {
 		return err
 	}
+	if err := e.sampleGroups(ctx, history.WhenAfterStop); err != nil {
+		return err
+	}
 	if err := e.promoted.atBarrier(ctx, e.stopped); err != nil {
 		return err
 	}
@@ -112,6 +115,9 @@ func (e *episode) watch(ctx context.Context) error {
 
 func (e *episode) readToEnd(ctx context.Context) error {
 	if err := e.promoted.span(ctx, e.stopped); err != nil {
+		return err
+	}
+	if err := e.resumeGroups(ctx); err != nil {
 		return err
 	}
 	return limited(ctx, "readers", readLimit, func(ctx context.Context) error {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"watershed.example/suite/history"
@@ -35,9 +36,18 @@ func clusterAlone() []Scenario {
 		{Name: t.Name + "/epochs/init-producer-id", RollOver: ByInit},
 		{Name: t.Name + "/epochs/end-txn", RollOver: ByEndTxn},
 	}
+	several := t.On(several)
+	several.Name += "-on-3"
+	all = append(all,
+		Scenario{Name: several.Name + "/leaders/changed", Disturb: []history.DisturbanceName{history.LeaderChange, history.LeaderChange, history.Truncation}},
+		Scenario{Name: several.Name + "/replicas/reassigned", Disturb: []history.DisturbanceName{history.Reassignment, history.CoordinatorMove}},
+	)
 	for i := range all {
 		// Thousands of requests for one roll-over are enough by default.
 		all[i].Topology, all[i].deflt = t, all[i].RollOver != ByEndTxn
+		if strings.HasPrefix(all[i].Name, several.Name+"/") {
+			all[i].Topology = several
+		}
 	}
 	return all
 }
@@ -51,7 +61,9 @@ func (s Scenario) aloneExercises() []string {
 	if len(s.Disturb) > 0 {
 		ids = append(ids, "SC-7")
 	}
-	if slices.Contains(s.Disturb, history.CleanRestart) || slices.Contains(s.Disturb, history.KillRestart) {
+	if slices.ContainsFunc(s.Disturb, func(d history.DisturbanceName) bool {
+		return d == history.CleanRestart || d == history.KillRestart || d == history.CoordinatorMove
+	}) {
 		ids = append(ids, "SC-8")
 	}
 	if len(s.segments()) == 0 {

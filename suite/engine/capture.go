@@ -71,7 +71,7 @@ func (s *story) dump(ctx context.Context) error {
 	for _, t := range targets {
 		segments = append(segments, t.segment)
 	}
-	printed, err := fixtures.DumpLogs(ctx, segments...)
+	printed, err := fixtures.DumpLogs(ctx, s.defects, segments...)
 	if err != nil {
 		return err
 	}

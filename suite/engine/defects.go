@@ -65,6 +65,9 @@ const (
 	resumed      = "resumed/no-fault/none"
 	failedBack   = "failback/no-fault/none"
 	chained      = "chain-3/no-fault/none"
+	chainedLong  = "chain-4/no-fault/none"
+	fannedOut    = "fan-out/no-fault/none"
+	healedLate   = "active-passive/partition/before-fetchers-removed"
 	fannedIn     = "fan-in/no-fault/none"
 	stranded     = "active-passive-on-3/strand-leader/before-barrier-appended"
 	cutFollower  = "active-passive-on-3/cut-off-follower/before-settled"
@@ -72,6 +75,8 @@ const (
 
 	aloneOnce      = "single/no-fault/none"
 	aloneRestarted = "single/restart/clean"
+	leadersChanged = "single-on-3/leaders/changed"
+	reassigned     = "single-on-3/replicas/reassigned"
 	recordsDeleted = "single/cleaning/delete-records"
 	rolledOver     = "single/epochs/init-producer-id"
 )
@@ -114,7 +119,12 @@ var defectCases = []defectCase{
 	{name: "replica-misses-stops", scenario: leaderLost, primary: "PSM-2", secondary: "AP-1 PSM-1 IDEM-1 IDEM-2 IDEM-4"},
 	{name: "control-record-delivered", scenario: failedOver, primary: "BAR-6", secondary: "AP-1"},
 
+	{name: "barrier-value-padded", scenario: failedOver, primary: "BAR-2", secondary: "AP-1"},
+	{name: "barrier-not-named", scenario: failedOver, primary: "BAR-7", secondary: "AP-1"},
+
 	// Producer state and transactions.
+	{name: "cut-barrier-still-expires", scenario: resumed, primary: "PSM-9", secondary: "PSM-4 TXN-1 TXN-2 TXN-3 TXN-4"},
+	{name: "healed-link-aborts", scenario: healedLate, primary: "TXN-5", secondary: "AP-1 TXN-2 TXN-6 IDEM-4"},
 	{name: "recovery-does-not-expire", scenario: restarted, primary: "PSM-3", secondary: "AP-1 PSM-7 IDEM-1 IDEM-2"},
 	{name: "expired-entries-put-back", scenario: restarted, primary: "PSM-7 PSM-3", secondary: "AP-1 PSM-1 PSM-4 IDEM-1 IDEM-2"},
 	{name: "state-lost-on-restart", scenario: restarted, primary: "PSM-6 IDEM-3", secondary: "AP-1 PSM-7 IDEM-4"},
@@ -124,6 +134,13 @@ var defectCases = []defectCase{
 	{name: "open-transactions-dropped-with-data", scenario: failedOver, primary: "TXN-3 TXN-2", secondary: "AP-1 TXN-4"},
 	{name: "aborted-index-lost-on-truncation", scenario: failedOver, primary: "TXN-4", secondary: "AP-1 TXN-2"},
 	{name: "late-produce-opens-transaction", scenario: failedOver, primary: "TXN-6", secondary: "AP-1 TXN-1 TXN-2 TXN-4"},
+
+	// Consumer groups. What is above L is skipped by whoever resumes.
+	{name: "group-offsets-unclamped", scenario: failedOver, primary: "GRP-1", secondary: "AP-1", anomalies: []check.Anomaly{check.UnclampedCommit}},
+	{
+		name: "group-offsets-not-lowered", scenario: failedOver, primary: "GRP-1", secondary: "AP-1",
+		anomalies: []check.Anomaly{check.UnloweredCommit, check.SkippedRecord},
+	},
 
 	// The read-only window.
 	{name: "write-before-barrier", scenario: everyGate, primary: "RO-5", secondary: "AP-1 RO-1 BAR-3"},
@@ -150,6 +167,16 @@ var defectCases = []defectCase{
 	{name: "late-end-txn-accepted", scenario: aloneOnce, primary: "SC-6", secondary: "SC-5"},
 	{name: "producers-forgotten-with-records", scenario: recordsDeleted, primary: "SC-7", secondary: "SC-1 SC-2"},
 	{name: "ids-handed-out-twice", scenario: aloneRestarted, primary: "SC-8", secondary: "SC-1 SC-2 SC-5"},
+
+	{name: "control-batches-withheld", scenario: aloneOnce, primary: "SC-4"},
+	{name: "follower-knows-no-producers", scenario: leadersChanged, primary: "SC-7", secondary: "SC-1 SC-3 SC-4 SC-5 SC-6"},
+	{name: "id-blocks-not-reserved", scenario: reassigned, primary: "SC-8", secondary: "SC-1 SC-3 SC-5 SC-6 SC-7"},
+
+	// What one cluster of several does to the others.
+	{name: "resumes-at-old-end", scenario: failedBack, primary: "FB-3 LOG-1", secondary: "LOG-3 LOG-5 FB-1 FB-2 BAR-3 IDEM-4 TXN-2 TXN-3 PSM-4 PSM-5"},
+	{name: "fan-out-without-second-barrier", scenario: fannedOut, defects: []string{"no-barrier@C"}, primary: "FO-1 BAR-1", secondary: "IDEM-1 IDEM-2 IDEM-4 PSM-1 TXN-2 TXN-4"},
+	{name: "lost-mirror-takes-others-along", scenario: fannedOut, primary: "FO-2"},
+	{name: "second-failover-with-two-barriers", scenario: chainedLong, defects: []string{"two-barriers@C"}, primary: "CH-4 BAR-1", secondary: "CH-2"},
 
 	// Operation.
 	{name: "stop-refused-without-source", scenario: operated, primary: "OPS-1", secondary: "AP-1 OPS-2 LINK-2"},

@@ -64,6 +64,14 @@ func (a *alone) befall(ctx context.Context, what history.DisturbanceName) (strin
 		return a.retention(ctx)
 	case history.Compaction:
 		return a.compaction(ctx)
+	case history.LeaderChange:
+		return a.changeLeaders(ctx)
+	case history.Reassignment:
+		return a.reassign(ctx)
+	case history.Truncation:
+		return a.truncate(ctx)
+	case history.CoordinatorMove:
+		return a.moveCoordinator(ctx)
 	}
 	return "", fmt.Errorf("nobody knows how to have %s befall a cluster", what)
 }

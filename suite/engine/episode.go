@@ -117,7 +117,7 @@ func (e *episode) startMirror(ctx context.Context) error {
 	}
 	if e.first() {
 		bootstrap, id := e.story.world.mirrorSource(e.Mirror)
-		if err := e.control.Create(ctx, bootstrap, id); err != nil {
+		if err := e.control.CreateWith(ctx, bootstrap, id, e.mirrorConfigs()); err != nil {
 			return err
 		}
 	}
@@ -269,7 +269,10 @@ func (e *episode) openTransaction(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.sampleMirroring(ctx)
+	if err := e.sampleMirroring(ctx); err != nil {
+		return err
+	}
+	return e.commitGroups(ctx)
 }
 
 // stuckAt remembers that a stop did not end in time, unless the whole run was

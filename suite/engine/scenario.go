@@ -151,6 +151,9 @@ func (s Scenario) exercises(episode int) []string {
 	if episode != s.strikes() {
 		return ids
 	}
+	if s.groups() {
+		ids = append(ids, "GRP-1")
+	}
 	if s.Plan != nil {
 		ids = append(ids, "LINK-3")
 		if losesResponse(*s.Plan) {
@@ -220,7 +223,7 @@ func Expected() []string {
 	return inOrder(append(everyStop(),
 		"SC-1", "SC-2", "SC-3", "SC-4", "SC-5", "SC-6", "SC-7", "SC-8",
 		"LOG-4", "LOG-5", "BAR-5", "BAR-8", "RO-2", "PSM-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
-		"AP-1", "FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "FO-2", "FI-1", "FI-2", "CH-1", "CH-2", "CH-3", "CH-4", "AL-1",
+		"GRP-1", "AP-1", "FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "FO-2", "FI-1", "FI-2", "CH-1", "CH-2", "CH-3", "CH-4", "AL-1",
 		"OPS-1", "OPS-2", "OPS-5",
 	))
 }

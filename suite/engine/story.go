@@ -59,6 +59,9 @@ type story struct {
 	watches  map[string]*gateWatch // by cluster
 	alone    *alone                // of a cluster without mirrors, while it is written to
 
+	// defects of the brokers and of their dump tool.
+	defects []string
+
 	// whole lasts as long as the story: what runs beside its phases lives in it.
 	whole context.Context
 	// launched is how long the launch took, began when the story did, up the
@@ -78,6 +81,10 @@ func newStory(sc Scenario, o Options, rec *traffic.Recorder, folder string) (*st
 	s := &story{
 		scenario: sc, rec: rec, unseen: unseen, seed: o.Seed, folder: folder, progress: o.Progress,
 		ids: newProducerIDs(), watches: map[string]*gateWatch{},
+	}
+	for _, d := range o.Defects {
+		name, _, _ := strings.Cut(d, "@")
+		s.defects = append(s.defects, name)
 	}
 	if sc.Kafka {
 		s.kafkaJars = o.KafkaJars

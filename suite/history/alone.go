@@ -36,6 +36,8 @@ const (
 	Retention     DisturbanceName = "retention"
 	DeleteRecords DisturbanceName = "delete-records"
 	Compaction    DisturbanceName = "compaction"
+	// CoordinatorMove has another broker coordinate transactions (SC-8 too).
+	CoordinatorMove DisturbanceName = "coordinator-move"
 )
 
 // Disturbance says that something begins, or has come to its end, after which
@@ -54,5 +56,5 @@ func (d *Disturbance) validate() error {
 	if d.Cluster == "" {
 		return fmt.Errorf("disturbance %s without cluster", d.What)
 	}
-	return oneOf("disturbance", d.What, CleanRestart, KillRestart, LeaderChange, Reassignment, Truncation, Retention, DeleteRecords, Compaction)
+	return oneOf("disturbance", d.What, CleanRestart, KillRestart, LeaderChange, Reassignment, Truncation, Retention, DeleteRecords, Compaction, CoordinatorMove)
 }

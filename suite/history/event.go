@@ -35,6 +35,9 @@ const (
 	KindLeaderEpochs      Kind = "leader-epochs"      // Epochs: which leader epochs a log's batches carry
 	KindProbe             Kind = "probe"              // Probe: a request whose answer alone is of interest
 	KindMarker            Kind = "marker"             // Marker: a transaction marker that a client wrote by hand
+	KindGroupCommit       Kind = "group-commit"       // Group: a consumer group's commit, with Result
+	KindGroupOffsets      Kind = "group-offsets"      // Group: a sample of what a group has committed
+	KindGroupResumes      Kind = "group-resumes"      // Group: a reader goes on from there
 	KindDisturbance       Kind = "disturbance"        // Disturbance: producer state has to outlive it (SC-7)
 	KindNote              Kind = "note"               // Note: free text for the person who reads this
 )
@@ -75,6 +78,7 @@ type Event struct {
 	Probe         *Probe         `json:"probe,omitempty"`
 	Marker        *Marker        `json:"marker,omitempty"`
 	Disturbance   *Disturbance   `json:"disturbance,omitempty"`
+	Group         *Group         `json:"group,omitempty"`
 	Note          string         `json:"note,omitempty"`
 }
 
@@ -116,7 +120,8 @@ var payloadOf = map[Kind]string{
 	KindMirrorRPCBegin: "mirrorRpc", KindMirrorRPC: "mirrorRpc", KindMirrorState: "mirror",
 	KindGate: "gate", KindFaultStart: "fault", KindFaultProof: "fault", KindFaultStop: "fault",
 	KindConnection: "connection", KindNode: "node", KindLeaderEpochs: "epochs", KindProbe: "probe",
-	KindMarker: "marker", KindDisturbance: "disturbance", KindNote: "note",
+	KindMarker: "marker", KindDisturbance: "disturbance",
+	KindGroupCommit: "group", KindGroupOffsets: "group", KindGroupResumes: "group", KindNote: "note",
 }
 
 func (e *Event) payloads() map[string]bool {
@@ -128,7 +133,7 @@ func (e *Event) payloads() map[string]bool {
 		"mirrorRpc": e.MirrorRPC != nil, "mirror": e.Mirror != nil, "gate": e.Gate != nil,
 		"fault": e.Fault != nil, "connection": e.Connection != nil, "node": e.Node != nil,
 		"epochs": e.Epochs != nil, "probe": e.Probe != nil, "marker": e.Marker != nil,
-		"disturbance": e.Disturbance != nil, "note": e.Note != "",
+		"disturbance": e.Disturbance != nil, "group": e.Group != nil, "note": e.Note != "",
 	}
 }
 
@@ -172,6 +177,8 @@ func (e *Event) validatePayload() error {
 		return e.Marker.validate()
 	case e.Disturbance != nil:
 		return e.Disturbance.validate()
+	case e.Group != nil:
+		return e.Group.validate(e.Kind)
 	case e.Node != nil:
 		return oneOf("what", e.Node.What, NodeStarted, NodeStopped, NodeKilled, NodePaused, NodeResumed, NodeLostSnapshots)
 	}

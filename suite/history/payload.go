@@ -147,8 +147,10 @@ type InitPID struct {
 	ProducerID      int64  `json:"producerId,string"`
 	Epoch           int16  `json:"epoch"`
 	// ByEndTxn is set where EndTxn gave it (transactions version 2).
-	ByEndTxn bool    `json:"byEndTxn,omitempty"`
-	Result   *Result `json:"result"`
+	ByEndTxn bool `json:"byEndTxn,omitempty"`
+	// Node is the broker that answered, 0 where nobody noted it.
+	Node   int32   `json:"node,omitempty"`
+	Result *Result `json:"result"`
 }
 
 // AddPartitions is the answer to AddPartitionsToTxn for one partition.

@@ -62,7 +62,7 @@ func (t *HandTxn) exhaust(ctx context.Context) error {
 		if t.epoch%1000 == 0 || t.epoch > lastEpoch-5 {
 			err = t.Init(ctx)
 		} else {
-			t.id, t.epoch, err = t.raw.askProducerID(ctx, t.txnID, t.timeout)
+			t.id, t.epoch, err = t.raw.askProducerID(ctx, t.txnID, t.timeout, new(int32))
 		}
 		if err != nil {
 			return err

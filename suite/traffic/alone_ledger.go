@@ -57,6 +57,10 @@ func NewLedger(ctx context.Context, rec *Recorder, cluster Cluster, prefix strin
 	return l, nil
 }
 
+// OpenID is the transactional id of the producer that leaves its transactions
+// open.
+func (l *Ledger) OpenID() string { return l.open.txnID }
+
 // Close closes the clients.
 func (l *Ledger) Close() {
 	for _, r := range l.raws {

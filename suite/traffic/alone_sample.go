@@ -71,12 +71,18 @@ func SampleEverywhere(ctx context.Context, rec *Recorder, cluster Cluster, name 
 	return g.Wait()
 }
 
-// ProducerIDs asks n times for a producer id, and once for each transactional
-// id (SC-8).
+// ProducerIDs asks every broker n times for a producer id, and once for each
+// transactional id (SC-8).
 func ProducerIDs(ctx context.Context, raw *Raw, n int, transactionalIDs ...string) error {
-	for range n {
-		if _, _, err := raw.InitProducerID(ctx, ""); err != nil {
-			return err
+	brokers, err := raw.Brokers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, broker := range brokers {
+		for range n {
+			if err := raw.producerIDOf(ctx, broker); err != nil {
+				return err
+			}
 		}
 	}
 	for _, id := range transactionalIDs {

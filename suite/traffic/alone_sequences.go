@@ -43,8 +43,9 @@ func after(sequence, n int32) int32 {
 	return int32(next)
 }
 
-func (s *Sequences) write(ctx context.Context, q *sequence, trial history.Trial, epoch int16, sequence, n int32) *history.Result {
-	w := Write{
+// next makes a batch of a producer.
+func (s *Sequences) next(q *sequence, trial history.Trial, epoch int16, sequence, n int32) Write {
+	return Write{
 		Partition: s.part, Mode: history.Idempotent, Trial: trial,
 		Batch: Batch{
 			ID:        history.BatchID{ProducerID: q.id, Epoch: epoch, BaseSequence: sequence},
@@ -52,6 +53,10 @@ func (s *Sequences) write(ctx context.Context, q *sequence, trial history.Trial,
 			First: s.raw.Tag(s.part, history.NoTxn, history.IntentNone, n),
 		},
 	}
+}
+
+func (s *Sequences) write(ctx context.Context, q *sequence, trial history.Trial, epoch int16, sequence, n int32) *history.Result {
+	w := s.next(q, trial, epoch, sequence, n)
 	_, res := s.raw.Produce(ctx, w)
 	if res.Outcome == history.OK {
 		q.sent = append(q.sent, w)

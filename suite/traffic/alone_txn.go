@@ -113,8 +113,9 @@ func (t *HandTxn) Send(ctx context.Context, p Partition, n int32) error {
 	return nil
 }
 
-func (t *HandTxn) produce(ctx context.Context, p Partition, n int32, trial history.Trial, s handTxnState) (int64, *history.Result) {
-	w := Write{
+// batch makes the next batch of a transaction.
+func (t *HandTxn) batch(p Partition, n int32, trial history.Trial, s handTxnState) Write {
+	return Write{
 		Partition: p, Mode: history.Transactional, Trial: trial, TransactionalID: t.txnID,
 		Batch: Batch{
 			ID:            history.BatchID{ProducerID: s.id, Epoch: s.epoch, BaseSequence: s.next[p]},
@@ -122,6 +123,10 @@ func (t *HandTxn) produce(ctx context.Context, p Partition, n int32, trial histo
 			First: t.raw.Tag(p, s.number, s.intent, n),
 		},
 	}
+}
+
+func (t *HandTxn) produce(ctx context.Context, p Partition, n int32, trial history.Trial, s handTxnState) (int64, *history.Result) {
+	w := t.batch(p, n, trial, s)
 	for {
 		offset, res := t.raw.Produce(ctx, w)
 		// The transaction before this one may still be ending.

@@ -29,10 +29,9 @@ func (r *Raw) issuer() int32 {
 	return r.brokers[0]
 }
 
-// issuing is whom to ask for a producer id: the issuer, or for a transactional
-// id its coordinator, which the client finds.
-func (r *Raw) issuing(transactionalID string) kmsg.Requestor {
-	if id := r.issuer(); transactionalID == "" && id >= 0 {
+// firstBroker is whom to ask what any broker can answer: the issuer.
+func (r *Raw) firstBroker() kmsg.Requestor {
+	if id := r.issuer(); id >= 0 {
 		return r.client().Broker(int(id))
 	}
 	return r.client()
@@ -61,6 +60,12 @@ func (r *Raw) TransactionalID(ctx context.Context, name string) (string, error) 
 	if issuer < 0 {
 		return name, nil
 	}
+	return r.CoordinatedBy(ctx, issuer, name)
+}
+
+// CoordinatedBy returns a transactional id that begins with name and that a broker
+// coordinates; name itself where none was found.
+func (r *Raw) CoordinatedBy(ctx context.Context, broker int32, name string) (string, error) {
 	for n := 0; n < coordinatorTries; n++ {
 		id := name
 		if n > 0 {
@@ -80,7 +85,7 @@ func (r *Raw) TransactionalID(ctx context.Context, name string) (string, error) 
 			n--
 		case err != nil:
 			return "", fmt.Errorf("raw client %s: find the coordinator of %q: %w", r.name, id, err)
-		case resp.Coordinators[0].NodeID == issuer:
+		case resp.Coordinators[0].NodeID == broker:
 			return id, nil
 		}
 	}

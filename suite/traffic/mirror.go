@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -64,11 +65,14 @@ func (c *Control) do(api string, topics []string, call func() error) error {
 
 // Create makes the mirror of the cluster with sourceID behind bootstrap.
 func (c *Control) Create(ctx context.Context, bootstrap, sourceID string) error {
-	return c.do("CreateClusterMirror", nil, func() error {
-		return c.rpc().Create(ctx, c.mirror, map[string]string{
-			mirrorrpc.ConfigBootstrap: bootstrap, mirrorrpc.ConfigSourceClusterID: sourceID,
-		})
-	})
+	return c.CreateWith(ctx, bootstrap, sourceID, nil)
+}
+
+// CreateWith is Create with more configs.
+func (c *Control) CreateWith(ctx context.Context, bootstrap, sourceID string, more map[string]string) error {
+	configs := map[string]string{mirrorrpc.ConfigBootstrap: bootstrap, mirrorrpc.ConfigSourceClusterID: sourceID}
+	maps.Copy(configs, more)
+	return c.do("CreateClusterMirror", nil, func() error { return c.rpc().Create(ctx, c.mirror, configs) })
 }
 
 // Start starts the mirroring of topics.

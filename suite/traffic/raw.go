@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ func rawVersions() *kversion.Versions {
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.Produce), 12)
 	versions.SetMaxKeyVersion(int16(kmsg.Fetch), 12)
+	versions.SetMaxKeyVersion(int16(kmsg.OffsetCommit), 9)
+	versions.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
 	// Later versions are for brokers, on behalf of clients.
 	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
 	return versions
@@ -173,6 +176,8 @@ type Write struct {
 	Trial     history.Trial
 	// TransactionalID goes with transactional batches.
 	TransactionalID string
+	// Timeout is how long the broker may wait for other replicas; 0 for long.
+	Timeout time.Duration
 }
 
 // Produce sends one batch, once, and returns the answered base offset. The
@@ -196,7 +201,7 @@ func (r *Raw) Produce(ctx context.Context, w Write) (int64, *history.Result) {
 func (r *Raw) produce(ctx context.Context, w Write) (int64, *history.Result) {
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks = -1
-	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
+	req.TimeoutMillis = int32(cmp.Or(w.Timeout, requestTimeout).Milliseconds())
 	if w.TransactionalID != "" {
 		req.TransactionID = &w.TransactionalID
 	}
@@ -229,10 +234,41 @@ func (r *Raw) InitProducerID(ctx context.Context, transactionalID string) (int64
 }
 
 func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeout time.Duration) (int64, int16, error) {
-	id, epoch, err := r.askProducerID(ctx, transactionalID, timeout)
+	return r.recorded(transactionalID, func(node *int32) (int64, int16, error) {
+		return r.askProducerID(ctx, transactionalID, timeout, node)
+	})
+}
+
+// producerIDOf asks one broker for a producer id.
+func (r *Raw) producerIDOf(ctx context.Context, broker int32) error {
+	_, _, err := r.recorded("", func(node *int32) (int64, int16, error) {
+		*node = broker
+		req := kmsg.NewPtrInitProducerIDRequest()
+		req.ProducerID, req.ProducerEpoch = -1, -1
+		for {
+			resp, err := req.RequestWith(ctx, r.client().Broker(int(broker)))
+			if err == nil {
+				err = kerr.ErrorForCode(resp.ErrorCode)
+			}
+			switch {
+			case busy(ctx, err):
+			case err != nil:
+				return -1, -1, err
+			default:
+				return resp.ProducerID, resp.ProducerEpoch, nil
+			}
+		}
+	})
+	return err
+}
+
+// recorded asks for a producer id, and records the answer.
+func (r *Raw) recorded(transactionalID string, ask func(node *int32) (int64, int16, error)) (int64, int16, error) {
+	var node int32
+	id, epoch, err := ask(&node)
 	e := history.InitPID{
 		Writer: r.name, Cluster: r.cluster.Name, TransactionalID: transactionalID,
-		ProducerID: id, Epoch: epoch, Result: resultOf(err),
+		ProducerID: id, Epoch: epoch, Node: node, Result: resultOf(err),
 	}
 	r.rec.Add(history.Event{Kind: history.KindInitProducerID, InitPID: &e})
 	if err != nil {
@@ -241,8 +277,9 @@ func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeou
 	return id, epoch, nil
 }
 
-// askProducerID is initProducerID without a record of it.
-func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout time.Duration) (int64, int16, error) {
+// askProducerID is initProducerID without a record of it. It sets node to the
+// broker that answered, where that is known.
+func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout time.Duration, node *int32) (int64, int16, error) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionTimeoutMillis = int32(timeout.Milliseconds())
 	req.ProducerID, req.ProducerEpoch = -1, -1
@@ -250,20 +287,14 @@ func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout
 		req.TransactionalID = &transactionalID
 	}
 	for {
-		resp, err := req.RequestWith(ctx, r.issuing(transactionalID))
-		if err == nil {
-			err = kerr.ErrorForCode(resp.ErrorCode)
-		}
+		resp, err := r.askIssuer(ctx, req, node)
 		if busy(ctx, err) {
 			continue // the coordinator loads or ends a transaction; asking again is harmless
 		}
 		if transactionalID == "" && err != nil && r.several() {
 			// It may have gone; another hands out ids then.
 			if _, merr := r.metadata(ctx); merr == nil {
-				resp, err = req.RequestWith(ctx, r.issuing(""))
-				if err == nil {
-					err = kerr.ErrorForCode(resp.ErrorCode)
-				}
+				resp, err = r.askIssuer(ctx, req, node)
 			}
 		}
 		if err != nil {
@@ -271,6 +302,33 @@ func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout
 		}
 		return resp.ProducerID, resp.ProducerEpoch, nil
 	}
+}
+
+// askIssuer sends the request to the issuer, or for a transactional id to its
+// coordinator, which the client finds.
+func (r *Raw) askIssuer(ctx context.Context, req *kmsg.InitProducerIDRequest, node *int32) (*kmsg.InitProducerIDResponse, error) {
+	*node = 0
+	var resp kmsg.Response
+	var err error
+	if id := r.issuer(); req.TransactionalID == nil && id >= 0 {
+		*node = id
+		resp, err = r.client().Broker(int(id)).Request(ctx, req)
+	} else {
+		shards := r.client().RequestSharded(ctx, req)
+		if len(shards) != 1 {
+			return nil, fmt.Errorf("%d answers", len(shards))
+		}
+		resp, err = shards[0].Resp, shards[0].Err
+		*node = max(shards[0].Meta.NodeID, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	got, ok := resp.(*kmsg.InitProducerIDResponse)
+	if !ok {
+		return nil, fmt.Errorf("the answer is %T", resp)
+	}
+	return got, kerr.ErrorForCode(got.ErrorCode)
 }
 
 // AddPartitions asks the transaction coordinator to add p to a transaction

@@ -16,8 +16,8 @@ import (
 // fetchWait is how long a reader's fetch waits at the broker for data.
 const fetchWait = 250 * time.Millisecond
 
-// Reader is an application that consumes partitions from their first offset
-// with franz-go's consumer. It runs until it is stopped.
+// Reader is an application that consumes partitions from their first offset, or
+// from another one, with franz-go's consumer. It runs until it is stopped.
 type Reader struct {
 	name      string
 	cluster   Cluster
@@ -55,17 +55,26 @@ func (c fetchCounter) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.Broke
 
 // StartReader starts a reader of parts from offset 0.
 func StartReader(ctx context.Context, rec *Recorder, cluster Cluster, name string, isolation history.Isolation, parts []Partition) (*Reader, error) {
+	starts := map[Partition]int64{}
+	for _, p := range parts {
+		starts[p] = 0
+	}
+	return StartReaderAt(ctx, rec, cluster, name, isolation, starts)
+}
+
+// StartReaderAt starts a reader of partitions from an offset of each.
+func StartReaderAt(ctx context.Context, rec *Recorder, cluster Cluster, name string, isolation history.Isolation, starts map[Partition]int64) (*Reader, error) {
 	r := &Reader{
 		name: name, cluster: cluster, isolation: isolation, rec: rec,
 		done: make(chan struct{}), at: map[Partition]*place{}, changed: make(chan struct{}),
 	}
 	from := map[string]map[int32]kgo.Offset{}
-	for _, p := range parts {
+	for p, start := range starts {
 		if from[p.Topic] == nil {
 			from[p.Topic] = map[int32]kgo.Offset{}
 		}
-		from[p.Topic][p.Index] = kgo.NewOffset().At(0)
-		r.at[p] = &place{}
+		from[p.Topic][p.Index] = kgo.NewOffset().At(start)
+		r.at[p] = &place{start: start, position: start}
 	}
 	level := kgo.ReadUncommitted()
 	if isolation == history.ReadCommitted {

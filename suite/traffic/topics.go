@@ -26,7 +26,7 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 		}
 	}
 	// A cluster of several may be electing a controller: any broker finds it.
-	resp, err := req.RequestWith(ctx, r.issuing(""))
+	resp, err := req.RequestWith(ctx, r.firstBroker())
 	if err != nil {
 		return fmt.Errorf("create topics on cluster %s: %w", r.cluster.Name, err)
 	}

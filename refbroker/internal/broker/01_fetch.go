@@ -22,11 +22,16 @@ import (
 // topic ids (KIP-516). Sessions (from 7 on) are declined with session id 0, as
 // KIP-227 allows, so every request names all of its partitions.
 func fetch(e *env.Env) wire.API {
+	mirrors := mirrorsOfSource(e.Defects)
 	return wire.Of("Fetch", 4, 18, func(ctx context.Context, req *wire.Request, r *kmsg.FetchRequest) (wire.Response, error) {
 		resp := kmsg.NewPtrFetchResponse()
 		resp.Version = req.Version
 		if req.Version >= 7 && r.SessionID != 0 {
 			resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
+			return resp, nil
+		}
+		if mirrors.refuses(req.Listener) {
+			resp.ErrorCode = kerr.UnknownServerError.Code
 			return resp, nil
 		}
 		f := &fetching{env: e, request: r, replica: r.ReplicaID, replicaEpoch: -1}
@@ -169,7 +174,7 @@ func (f *fetching) readPartition(part *kmsg.FetchResponseTopicPartition, p repli
 		ReplicaID: max(f.replica, -1), ReplicaEpoch: f.replicaEpoch, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1,
 		LogStart: want.LogStartOffset,
 		// Without tagged fields the records may be the last bytes of a frame.
-		Lend: f.request.Version >= 12 && !f.env.Defects.Has(defect.ControlRecordDelivered),
+		Lend: f.request.Version >= 12 && !f.env.Defects.Has(defect.ControlRecordDelivered, defect.ControlBatchesWithheld),
 	}
 	if f.request.Version >= 9 {
 		o.CurrentLeaderEpoch = want.CurrentLeaderEpoch

@@ -46,6 +46,9 @@ func doCreateMirror(ctx context.Context, e *env.Env, r *mirrorrpc.CreateClusterM
 	if err != nil {
 		return fmt.Errorf("mirror %q: config %s: %w: %w", r.MirrorName, mirrorrpc.ConfigBootstrap, err, kerr.InvalidConfig)
 	}
+	if _, err := mirror.ReadSettings(configs); err != nil {
+		return fmt.Errorf("mirror %q: %w", r.MirrorName, err)
+	}
 	id := configs[mirrorrpc.ConfigSourceClusterID]
 	if id == "" {
 		ctx, cancel := context.WithTimeout(ctx, sourceTimeout)

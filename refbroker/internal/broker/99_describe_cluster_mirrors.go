@@ -99,6 +99,9 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 		}
 		d.RetryAttempt = max(d.RetryAttempt, s.Attempts)
 	}
+	if problem == "" && p.Mirror.State == quorum.Stopped {
+		problem = mirror.NotLowered(img, p)
+	}
 	if p.Mirror.Attempts < 0 {
 		d.RetryAttempt = p.Mirror.Attempts
 	}

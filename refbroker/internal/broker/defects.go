@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/mirrorrpc"
+	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
@@ -84,6 +88,9 @@ func stopOthers(ctx context.Context, e *env.Env, stopped string) {
 
 // shown are the batches that a fetch gets to see.
 func (f *fetching) shown(raw []byte) []byte {
+	if f.replica < 0 && f.request.IsolationLevel == 1 && f.env.Defects.Has(defect.ControlBatchesWithheld) && onlyControl(raw) {
+		return []byte{}
+	}
 	if f.replica >= 0 || !f.env.Defects.Has(defect.ControlRecordDelivered) {
 		return raw
 	}
@@ -93,6 +100,52 @@ func (f *fetching) shown(raw []byte) []byte {
 		return raw
 	}
 	return shown
+}
+
+// onlyControl says whether raw holds no batch with data.
+func onlyControl(raw []byte) bool {
+	for len(raw) > 0 {
+		b, err := psm.DecodeHeader(raw)
+		if err != nil || !b.IsControl() {
+			return false
+		}
+		raw = raw[min(b.Size, len(raw)):]
+	}
+	return true
+}
+
+// A mirror that has not fetched for lostAfter is gone, and its source refuses the
+// others until lostUntil.
+const (
+	lostAfter = 700 * time.Millisecond
+	lostUntil = 10 * time.Second
+)
+
+// mirrorsOf is what a source that is wrong knows of its mirrors: when each has
+// fetched last, by the listener on which it comes.
+type mirrorsOf struct {
+	wrong bool
+	mu    sync.Mutex
+	last  map[string]time.Time
+}
+
+func mirrorsOfSource(s defect.Set) *mirrorsOf {
+	return &mirrorsOf{wrong: s.Has(defect.LostMirrorTakesOthersAlong), last: map[string]time.Time{}}
+}
+
+// refuses says whether a fetch is refused since another mirror is gone.
+func (m *mirrorsOf) refuses(listener string) (refused bool) {
+	if !m.wrong || !strings.HasPrefix(listener, "mirror-") {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	m.last[listener] = now
+	for other, at := range m.last {
+		refused = refused || other != listener && now.Sub(at) > lostAfter && now.Sub(at) < lostUntil
+	}
+	return refused
 }
 
 // letsLateIn says whether a transactional batch is appended although its

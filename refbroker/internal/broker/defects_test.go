@@ -442,3 +442,39 @@ func (n *mirrorNode) link(source *mirrorNode) {
 	awaitNamed(n.t, n.mirrors(), name, "MIRRORING")
 	require.Eventually(n.t, func() bool { return n.part().Offsets().HighWatermark == source.end() }, 20*time.Second, 5*time.Millisecond)
 }
+
+func TestDefectsAroundAStop(t *testing.T) {
+	bothWays(t, clusterB, defect.HealedLinkAborts, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, l := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		require.NoError(t, a.Close())
+		require.NoError(t, c.Stop(t.Context(), "m", "t"))
+		awaitMirror(t, c, "STOPPED")
+		leaveOpen(t, b, "local")
+		open := b.part().Offsets().LastStable
+		require.Greater(t, open, l)
+		a.start()
+		if !wrong {
+			// Nothing is to come; that it would have by then, the other case shows.
+			require.Never(t, func() bool { return b.part().Offsets().LastStable != open }, 300*time.Millisecond, 10*time.Millisecond)
+			return
+		}
+		require.Eventually(t, func() bool { return b.part().Offsets().LastStable > open }, 20*time.Second, 5*time.Millisecond, "TXN-5")
+	})
+	bothWays(t, clusterB, defect.ResumesAtOldEnd, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a := newSource(t, clusterA)
+		plain := a.client(kgo.DisableIdempotentWrite())
+		send(t, plain, "common")
+		b.mirrorOf(a)
+		b.stopFrom(a)
+		send(t, b.client(kgo.DisableIdempotentWrite()), "b's own")
+		send(t, plain, "a's 1", "a's 2", "a's 3", "a's 4")
+		require.NoError(t, b.mirrors().Start(t.Context(), b.linkTo(a), "t"))
+		awaitNamed(t, b.mirrors(), b.linkTo(a), "MIRRORING")
+		require.Eventually(t, func() bool { return b.part().Offsets().HighWatermark == a.end() }, 20*time.Second, 5*time.Millisecond)
+		require.Equal(t, wrong, len(b.batches()) < len(a.batches()), "FB-3: what lies between is missing")
+		if !wrong {
+			b.equals(a)
+		}
+	})
+}

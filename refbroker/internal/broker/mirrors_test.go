@@ -112,11 +112,11 @@ func TestStoppedIsSaidOnceTheLogTakesWrites(t *testing.T) {
 	replicas := &lateReplicas{Replicas: e.Replicas, late: true}
 	e.Replicas = replicas
 	img := e.Quorum.Image()
-	d := describeMirrorTopic(&e, mirror.New(&e, nil), img, img.Topics["t"]).Partitions[0]
+	d := describeMirrorTopic(&e, mirror.New(&e, nil, nil), img, img.Topics["t"]).Partitions[0]
 	require.Equal(t, "STOPPING", d.StateValue)
 	require.Equal(t, mirror.StepStopped, d.Phase)
 	replicas.late = false
-	d = describeMirrorTopic(&e, mirror.New(&e, nil), img, img.Topics["t"]).Partitions[0]
+	d = describeMirrorTopic(&e, mirror.New(&e, nil, nil), img, img.Topics["t"]).Partitions[0]
 	require.Equal(t, "STOPPED", d.StateValue)
 	require.Empty(t, d.Phase)
 }

@@ -218,7 +218,7 @@ func (n *Node) serve(listeners []net.Listener) error {
 	e := n.env
 	coordinator := txn.NewForNode(e)
 	groups := group.NewForNode(e, coordinator, n.cfg.Groups)
-	mirrors := mirror.New(e, txn.Debts{Env: e, Coordinator: coordinator})
+	mirrors := mirror.New(e, txn.Debts{Env: e, Coordinator: coordinator}, groups)
 	var err error
 	if n.table, err = wire.NewTable(n.apis(coordinator, groups, mirrors)...); err != nil {
 		return err

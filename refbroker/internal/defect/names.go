@@ -255,6 +255,71 @@ const (
 	// Seen: SC-8 names it. A block of ids that is kept in memory only does this.
 	// Violates: SC-8.
 	IDsHandedOutTwice Name = "ids-handed-out-twice"
+	// IDBlocksNotReserved takes the next block of producer ids from the broker's own
+	// copy of the metadata, and reserves it only where the broker is the controller:
+	// two others take the same one.
+	// Seen: SC-8 names it. Before KIP-730 each broker of Kafka raced for its block in
+	// ZooKeeper; whoever does not look at who won has another's.
+	// Violates: SC-8.
+	IDBlocksNotReserved Name = "id-blocks-not-reserved"
+	// FollowerKnowsNoProducers appends what a follower fetches without a look at what
+	// it says of producers: who leads next knows none.
+	// Seen: AutoMQ issue 437 is of the same family: retries are appended again once a
+	// partition has moved.
+	// Violates: SC-7.
+	FollowerKnowsNoProducers Name = "follower-knows-no-producers"
+	// ControlBatchesWithheld leaves control batches out of a read_committed answer
+	// that holds nothing else: who reads stands before them for good.
+	// Seen: SC-4 names it. A consumer gets past a control batch by receiving it; a
+	// broker that filters what no application is to see keeps it from that.
+	// Violates: SC-4.
+	ControlBatchesWithheld Name = "control-batches-withheld"
+
+	// BarrierValuePadded writes bytes behind the tagged fields of the barrier's value.
+	// Seen: BAR-2 names it. A buffer that is as long as the longest value, and written
+	// whole, does this; readers do not mind.
+	// Violates: BAR-2.
+	BarrierValuePadded Name = "barrier-value-padded"
+	// BarrierNotNamed has the log dump tool print a barrier as a control record of
+	// unknown type.
+	// Seen: BAR-7 names it. Kafka's tool does so with what is newer than itself.
+	// Violates: BAR-7.
+	BarrierNotNamed Name = "barrier-not-named"
+	// CutBarrierStillExpires keeps the producer state empty when a truncation takes a
+	// barrier away that had emptied it.
+	// Seen: PSM-9 names it. A state without an entry and one that was never loaded look
+	// alike to whoever decides whether to load a snapshot.
+	// Violates: PSM-9.
+	CutBarrierStillExpires Name = "cut-barrier-still-expires"
+	// HealedLinkAborts aborts what is open in a stopped partition, local transactions
+	// too, when the source that was away at the stop can be reached again.
+	// Seen: TXN-5 names it. The KIP's later text ends open transactions of the source by
+	// markers; a build that retries them when the source is back meets local ones.
+	// Violates: TXN-5.
+	HealedLinkAborts Name = "healed-link-aborts"
+	// ResumesAtOldEnd goes on to fetch at the place where the log ended before
+	// alignment cut it: what lies between is missing.
+	// Seen: FB-3 names it. A fetch position that is kept apart from the log does this.
+	// Violates: FB-3, LOG-1.
+	ResumesAtOldEnd Name = "resumes-at-old-end"
+	// LostMirrorTakesOthersAlong refuses the fetches of a source's other mirrors for a
+	// while when one of them is gone.
+	// Seen: FO-2 names it. State that a source keeps of its mirrors, and keeps once for
+	// all of them, does this.
+	// Violates: FO-2.
+	LostMirrorTakesOthersAlong Name = "lost-mirror-takes-others-along"
+
+	// GroupOffsetsUnclamped mirrors what groups have committed on the source as it
+	// is, whether the mirror has come so far or not.
+	// Seen: an early development version of KIP-1279 copied the offset unchanged.
+	// Violates: GRP-1.
+	GroupOffsetsUnclamped Name = "group-offsets-unclamped"
+	// GroupOffsetsNotLowered stops without lowering commits that lie above where the
+	// log was cut: the groups skip what is written there next.
+	// Seen: KIP-1279's discussion has it as the consumer that is ahead after a
+	// failover.
+	// Violates: GRP-1.
+	GroupOffsetsNotLowered Name = "group-offsets-not-lowered"
 )
 
 // All lists every defect in the order of their names.
@@ -265,9 +330,13 @@ func All() []Name {
 		AlignmentByEpochsAlone,
 		BarrierAfterWritable,
 		BarrierBeforeTruncation,
+		BarrierNotNamed,
 		BarrierNotWaitedFor,
+		BarrierValuePadded,
 		CleanedLogTruncated,
+		ControlBatchesWithheld,
 		ControlRecordDelivered,
+		CutBarrierStillExpires,
 		DeleteRecordsWhileMirroring,
 		DownstreamNotRealigned,
 		EpochBelowLog,
@@ -275,12 +344,18 @@ func All() []Name {
 		EpochsGoBackwards,
 		ExpiredEntriesPutBack,
 		FollowerKeepsSuffix,
+		FollowerKnowsNoProducers,
+		GroupOffsetsNotLowered,
+		GroupOffsetsUnclamped,
+		HealedLinkAborts,
+		IDBlocksNotReserved,
 		IDsHandedOutTwice,
 		InheritedBarrierExpires,
 		LateEndTxnAccepted,
 		LateFetchAppended,
 		LateProduceOpensTransaction,
 		LocalMarkersAppendedWhileMirroring,
+		LostMirrorTakesOthersAlong,
 		MirrorStopStopsOthers,
 		NoBarrier,
 		NoBarrierOnEmpty,
@@ -295,6 +370,7 @@ func All() []Name {
 		ReadOnlyAfterRestart,
 		RecoveryDoesNotExpire,
 		ReplicaMissesStops,
+		ResumesAtOldEnd,
 		SameTopicTwoSources,
 		StaleDedupeAck,
 		StateLostOnRestart,

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // segments are real ones, with what the dump tool of the build that wrote them
@@ -253,4 +254,17 @@ func lastBatch(t *testing.T, segment []byte) int {
 		at += b.Size
 	}
 	return last
+}
+
+// BAR-7: a tool that does not know the barrier.
+func TestDefectOfTheTool(t *testing.T) {
+	set, err := defect.Parse([]string{string(defect.BarrierNotNamed)})
+	require.NoError(t, err)
+	segment := psm.Barrier{SourceClusterID: "a-cluster"}.Append(nil)
+	for _, wrong := range []bool{true, false} {
+		var out bytes.Buffer
+		require.NoError(t, Log(&out, bytes.NewReader(segment), 0, Options{Data: true, NotNamed: wrong && set.Has(defect.BarrierNotNamed)}))
+		require.Equal(t, wrong, strings.Contains(out.String(), "controlType: UNKNOWN(7)"))
+		require.Equal(t, !wrong, strings.Contains(out.String(), `MirrorPidReset {"version":0,"sourceClusterId":"a-cluster"}`))
+	}
 }

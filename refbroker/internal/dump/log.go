@@ -25,6 +25,8 @@ type Options struct {
 	Deep bool
 	// Data prints keys and payloads, and implies Deep (--print-data-log).
 	Data bool
+	// NotNamed is the defect of a tool that does not know MIRROR_PID_RESET.
+	NotNamed bool
 }
 
 // ErrDamaged is wrapped by the error for a file whose bytes end, or stop making
@@ -82,7 +84,7 @@ func printLog(out *bufio.Writer, in *bufio.Reader, start int64, o Options) error
 		}
 		printBatch(out, b, position, psm.CheckCRC(raw) == nil)
 		if o.Deep {
-			if err := printRecords(out, b, raw, o.Data, decompressor); err != nil {
+			if err := printRecords(out, b, raw, o, decompressor); err != nil {
 				return damaged("records of the batch at offset %d: %v", b.BaseOffset, err)
 			}
 		}
@@ -149,7 +151,7 @@ func printBatch(out *bufio.Writer, b psm.Batch, position int64, valid bool) {
 		codec, b.CRC, valid)
 }
 
-func printRecords(out *bufio.Writer, b psm.Batch, raw []byte, data bool, decompressor kgo.Decompressor) error {
+func printRecords(out *bufio.Writer, b psm.Batch, raw []byte, o Options, decompressor kgo.Decompressor) error {
 	body, err := decompressor.Decompress(raw[psm.HeaderSize:], kgo.CompressionCodecType(b.Attributes&compressionMask))
 	if err != nil {
 		return fmt.Errorf("decompress: %w", err)
@@ -164,12 +166,12 @@ func printRecords(out *bufio.Writer, b psm.Batch, raw []byte, data bool, decompr
 			return fmt.Errorf("record %d of %d: %w", i+1, b.Count, err)
 		}
 		body = body[n+int(length):]
-		printRecord(out, b, r, data)
+		printRecord(out, b, r, o)
 	}
 	return nil
 }
 
-func printRecord(out *bufio.Writer, b psm.Batch, r kmsg.Record, data bool) {
+func printRecord(out *bufio.Writer, b psm.Batch, r kmsg.Record, o Options) {
 	timestamp := b.BaseTimestamp + r.TimestampDelta64
 	if b.Attributes&logAppendTimeBit != 0 {
 		timestamp = b.MaxTimestamp
@@ -186,8 +188,8 @@ func printRecord(out *bufio.Writer, b psm.Batch, r kmsg.Record, data bool) {
 		b.BaseOffset+int64(r.OffsetDelta), timestampType(b), timestamp, sizeOf(r.Key), sizeOf(r.Value), sequence, strings.Join(keys, ","))
 	switch {
 	case b.IsControl():
-		fmt.Fprint(out, " ", controlText(r))
-	case data:
+		fmt.Fprint(out, " ", controlText(r, o.NotNamed))
+	case o.Data:
 		if r.Key != nil {
 			fmt.Fprintf(out, " key: %s", text(r.Key))
 		}
@@ -206,7 +208,7 @@ func sizeOf(p []byte) int {
 }
 
 // controlText is what the dump tool says of a control record.
-func controlText(r kmsg.Record) string {
+func controlText(r kmsg.Record, notNamed bool) string {
 	c, err := psm.DecodeControlRecord(r.Key, r.Value)
 	if err != nil {
 		return fmt.Sprintf("control record that can't be read: %v", err)
@@ -217,6 +219,9 @@ func controlText(r kmsg.Record) string {
 	case psm.ControlCommit:
 		return fmt.Sprintf("endTxnMarker: COMMIT coordinatorEpoch: %d", c.CoordinatorEpoch)
 	case psm.ControlMirrorPIDReset:
+		if notNamed {
+			break
+		}
 		id, err := json.Marshal(c.SourceClusterID)
 		if err != nil { // no string fails
 			id = []byte(`""`)

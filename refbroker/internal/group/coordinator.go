@@ -9,12 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/env"
+	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
 	"watershed.example/refbroker/internal/shards"
 )
 
 // TopicName is the internal topic that holds groups and their offsets.
-const TopicName = "__consumer_offsets"
+const TopicName = quorum.OffsetsTopic
 
 // PartitionFor is the partition of [TopicName] that holds a group: by the same
 // hash as that of transactional ids.
@@ -36,6 +37,7 @@ type Cluster interface {
 	// Topic is [TopicName]. Changed is closed too when TopicID may answer
 	// otherwise.
 	shards.Topic
+	Cuts
 	// Open returns this node's replica of a partition of [TopicName].
 	Open(shard int32) (Log, error)
 	// TopicID is the id of the topic that has a name now.
@@ -84,6 +86,8 @@ type Config struct {
 	// Backoff lies between attempts to load, or to follow the log (20 ms,
 	// doubled up to 50 times that).
 	Backoff time.Duration
+	// NotLowered makes it wrong: see defect.GroupOffsetsNotLowered.
+	NotLowered bool
 	// LoadWait is how long a request waits for a shard that is being loaded
 	// before it is answered COORDINATOR_LOAD_IN_PROGRESS (500 ms).
 	LoadWait time.Duration

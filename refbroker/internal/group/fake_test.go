@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -201,6 +202,11 @@ type world struct {
 	changed chan struct{}
 	topics  map[string][16]byte
 	verify  error
+	owed    map[Partition]int64
+	stopped map[Partition]int64 // L of the last stop, in leader epoch 5
+	mirrors map[Partition]bool
+	paid    []uint64
+	unpaid  error  // of Pay
 	asked   []bool // of the verifier: whether to add
 	c       *Coordinator
 	stop    func()
@@ -265,6 +271,51 @@ func (w *world) VerifyOrAdd(_ context.Context, _ string, _ int64, _ int16, parti
 	require.Equal(w.t, []env.TopicPartition{{Topic: TopicName, Partition: 0}}, partitions)
 	w.asked = append(w.asked, add)
 	return []error{w.verify}
+}
+
+func (w *world) Owed(_ int32, p Partition) (int64, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	to, owed := w.owed[p]
+	return to, owed
+}
+
+func (w *world) Debts(int32) (map[Partition]int64, uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.owed) == 0 {
+		return nil, 0
+	}
+	return maps.Clone(w.owed), 7
+}
+
+func (w *world) Pay(_ context.Context, _, epoch int32, number uint64) error {
+	if now, leads := w.Leads(0); !leads || now != epoch {
+		return kerr.FencedLeaderEpoch
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unpaid != nil {
+		return w.unpaid
+	}
+	w.owed = nil
+	w.paid = append(w.paid, number)
+	return nil
+}
+
+func (w *world) Reached(p Partition, offset int64, epoch int32) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l, ok := w.stopped[p]; ok && epoch >= 0 && epoch < 5 {
+		return min(offset, l)
+	}
+	return offset
+}
+
+func (w *world) Mirrors(p Partition, id [16]byte) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mirrors[p] && w.topics[p.Topic] == id
 }
 
 // set changes what the node knows, and tells.

@@ -105,9 +105,16 @@ func (c *Coordinator) commit(
 			done <- err
 			return
 		}
+		if err := s.mayCommit(offsets); err != nil {
+			done <- err
+			return
+		}
 		at := c.wall()
 		var records []Record
 		for _, o := range offsets {
+			if reached := c.cfg.Cluster.Reached(o.Partition, o.Offset, o.LeaderEpoch); reached != o.Offset {
+				o.Offset, o.LeaderEpoch = reached, -1
+			}
 			commit := Commit{
 				Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Metadata: o.Metadata, At: at, ExpiresAt: -1, TopicID: o.TopicID,
 			}
@@ -140,6 +147,7 @@ func (c *Coordinator) Fetch(ctx context.Context, group string, partitions []Part
 		return nil, err
 	}
 	var out []Offset
+	var owes error
 	err = s.with(group, false, func(e *entry) {
 		ledger := NewLedger()
 		if e != nil {
@@ -150,6 +158,10 @@ func (c *Coordinator) Fetch(ctx context.Context, group string, partitions []Part
 			partitions = ledger.All()
 		}
 		for _, p := range partitions {
+			if to, owed := c.cfg.Cluster.Owed(s.index, p); owed && e != nil && e.above(p, to) {
+				owes = kerr.CoordinatorLoadInProgress
+				return
+			}
 			o := Offset{Partition: p, Offset: -1, LeaderEpoch: -1}
 			commit, ok, unstable := ledger.Lookup(p)
 			ok = ok && !c.gone(p, commit)
@@ -164,6 +176,9 @@ func (c *Coordinator) Fetch(ctx context.Context, group string, partitions []Part
 			out = append(out, o)
 		}
 	})
+	if err == nil {
+		err = owes
+	}
 	return out, err
 }
 

@@ -172,6 +172,7 @@ func (s *shard) load() error {
 	s.loaded = true
 	close(s.loadedOnce)
 	s.work.Go(s.follow)
+	s.work.Go(s.lowerOwed)
 	return nil
 }
 

@@ -120,12 +120,17 @@ func (c *conn) metadata(ctx context.Context, topics []string) (*kmsg.MetadataRes
 
 // ask sends a request in the highest version that both sides know.
 func ask[R kmsg.Response](ctx context.Context, c *conn, req kmsg.Request) (R, error) {
+	return askAtMost[R](ctx, c, req, req.MaxVersion())
+}
+
+// askAtMost is ask in no version above most.
+func askAtMost[R kmsg.Response](ctx context.Context, c *conn, req kmsg.Request, most int16) (R, error) {
 	var none R
 	highest, ok := c.versions[req.Key()]
 	if !ok {
 		return none, fmt.Errorf("%s: %w", kmsg.NameForKey(req.Key()), kerr.UnsupportedVersion)
 	}
-	req.SetVersion(min(highest, req.MaxVersion()))
+	req.SetVersion(min(highest, most))
 	raw, err := c.roundTrip(ctx, req)
 	if err != nil {
 		return none, err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
 )
 
 // What makes mirroring wrong on purpose: see package defect.
@@ -62,4 +64,35 @@ func (s *stopping) lateBarrier(ctx context.Context, c *quorum.StopRecord) error 
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// abortWhenBack waits for a source that was away when the partition was stopped,
+// and then aborts what is open there.
+func (s *stopping) abortWhenBack(v view) {
+	d := s.d
+	ctx := d.fetchers
+	there := func() bool {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := AskCluster(ctx, d.m.host, v.mirror.Bootstrap, v.mirror.SourceClusterID)
+		return err == nil
+	}
+	d.m.wg.Go(func() {
+		if there() {
+			return
+		}
+		for !there() {
+			if !sleep(ctx, 20*time.Millisecond) {
+				return
+			}
+		}
+		for _, p := range s.part.Producers() {
+			if p.CurrentTxnFirstOffset < 0 {
+				continue
+			}
+			m := psm.EndTxnMarker{ProducerID: p.ProducerID, ProducerEpoch: p.Epoch, CoordinatorEpoch: max(p.CoordinatorEpoch, 0), Timestamp: d.m.host.Now().UnixMilli()}
+			_, err := s.part.Append(ctx, m.Append(nil), replica.AppendOptions{Purpose: replica.ForMarker, Acks: 1, LeaderEpoch: -1})
+			d.log.Warn("defect: an open transaction is aborted, as the source is back", "producer", p.ProducerID, "error", err)
+		}
+	})
 }

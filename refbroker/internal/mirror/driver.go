@@ -41,6 +41,9 @@ type driver struct {
 	// when it is to be asked anew.
 	asked uint64
 
+	// oldEnd is where the log ended before it was cut: see defect.ResumesAtOldEnd.
+	oldEnd int64
+
 	mu sync.Mutex
 	// working is the state that is being worked on; endWork ends that.
 	working quorum.MirrorState
@@ -186,6 +189,9 @@ func (d *driver) work(v view) error {
 func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error {
 	part.EndMirror()
 	c := v.part.Mirror.Cutting
+	if d.m.defects.Has(defect.ResumesAtOldEnd) {
+		d.oldEnd = part.Offsets().LogEnd
+	}
 	if err := inEpoch(ctx, part, c.Epoch); err != nil {
 		return err
 	}

@@ -57,6 +57,8 @@ type registration struct {
 	session uint64
 	epoch   int32 // the source's leader epoch, -1 for unknown
 	lineage *lineage
+	// from is where a defect has it begin, above the log's end.
+	from int64
 	// seen is told the source's high watermark, or why there is none.
 	seen func(highWatermark int64, err error)
 	// waiting is told what an answer that is late is waited for.
@@ -302,6 +304,9 @@ func (f *fetcher) request(regs []*registration, wait time.Duration) *kmsg.FetchR
 		p.FetchOffset, p.LastFetchedEpoch = o.LogEnd, o.LogEpoch
 		if f.blind {
 			p.LastFetchedEpoch = -1
+		}
+		if r.from > o.LogEnd {
+			p.FetchOffset, p.LastFetchedEpoch = r.from, -1
 		}
 		p.PartitionMaxBytes = fetchPartitionMax
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)

@@ -10,6 +10,7 @@ import (
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/gate"
+	"watershed.example/refbroker/internal/group"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
@@ -40,6 +41,9 @@ type Manager struct {
 	quorum   Quorum
 	batcher  *quorum.Batcher
 	debts    Debts
+	groups   Groups // nil: their offsets are not mirrored
+	ranges   Offsets
+	ensure   func(context.Context) error // that there is a group coordinator
 	replicas env.Replicas
 	gate     gate.Gate
 	defects  defect.Set
@@ -51,6 +55,7 @@ type Manager struct {
 	mu      sync.Mutex
 	drivers map[partitionKey]*driver
 	links   map[string]*link
+	syncs   map[string]*groupSync
 	status  map[partitionKey]Status
 }
 
@@ -76,14 +81,19 @@ type Status struct {
 }
 
 // New makes a manager; [Manager.Run] starts it.
-func New(e *env.Env, debts Debts) *Manager { return newManager(e, e.Quorum, debts) }
+func New(e *env.Env, debts Debts, groups Groups) *Manager {
+	m := newManager(e, e.Quorum, debts)
+	m.groups, m.ranges = groups, nodeRanges{e}
+	m.ensure = func(ctx context.Context) error { return group.EnsureTopic(ctx, e) }
+	return m
+}
 
 func newManager(e *env.Env, q Quorum, debts Debts) *Manager {
 	return &Manager{
 		node: e.NodeID, cluster: e.ClusterID, host: e.Host, log: e.Log, quorum: q, debts: debts,
 		replicas: e.Replicas, gate: e.Gate, defects: e.Defects, lookEvery: defaultLookEvery,
 		batcher: quorum.NewBatcher(q.Apply),
-		drivers: map[partitionKey]*driver{}, links: map[string]*link{}, status: map[partitionKey]Status{},
+		drivers: map[partitionKey]*driver{}, links: map[string]*link{}, syncs: map[string]*groupSync{}, status: map[partitionKey]Status{},
 	}
 }
 
@@ -148,11 +158,12 @@ func (m *Manager) reconcile(ctx context.Context, img *quorum.Image) {
 		}
 	}
 	for name, l := range m.links {
-		if img.Mirrors[name] != l.mirror {
+		if !sameSource(img.Mirrors[name], l.mirror) {
 			l.end()
 			delete(m.links, name)
 		}
 	}
+	m.syncGroupsLocked(ctx, img)
 }
 
 // driven reports whether a driver has something to do in a state.
@@ -186,7 +197,7 @@ func (m *Manager) linkOf(ctx context.Context, mirror *quorum.Mirror) *link {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if l, ok := m.links[mirror.Name]; ok {
-		if l.mirror == mirror {
+		if sameSource(mirror, l.mirror) {
 			return l
 		}
 		l.end()

@@ -147,6 +147,7 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 			})
 		},
 	}
+	reg.from, d.oldEnd = d.oldEnd, 0
 	d.reg = reg
 	l.fetcherTo(leader.addr).add(reg)
 	look := time.NewTicker(d.m.lookEvery)

@@ -45,6 +45,8 @@ type stopping struct {
 	queue []step
 	// entered is set once the first of queue has passed its first gate.
 	entered bool
+	// lowerBy is when the wait for the groups' commits ends.
+	lowerBy time.Time
 	// settledAt are the marks of the log once it was settled.
 	settledAt replica.Offsets
 }
@@ -131,6 +133,9 @@ func (s *stopping) tellLate(step string) {
 	o := s.part.Offsets()
 	why := fmt.Sprintf("step %s has taken longer than %s: log end %d, high watermark %d", step, lateStep, o.LogEnd, o.HighWatermark)
 	if v, err := s.d.view(); err == nil {
+		if late := NotLowered(s.d.m.quorum.Image(), v.part); late != "" {
+			why += ", " + late
+		}
 		why += fmt.Sprintf(", in-sync replicas %v of %v", v.part.ISR, v.part.Replicas)
 	}
 	s.d.m.setStatus(s.d.key, func(st *Status) {
@@ -311,9 +316,13 @@ func (s *stopping) finish(ctx context.Context, v view) error {
 			return fmt.Errorf("transaction markers that the partition owes: %w", err)
 		}
 	}
+	s.awaitLowered(ctx)
 	err := s.d.record(ctx, quorum.FinishStop{
 		Topic: s.d.key.topic, Partition: s.d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 	})
+	if err == nil && s.d.m.defects.Has(defect.HealedLinkAborts) {
+		s.abortWhenBack(v)
+	}
 	if err == nil && s.d.m.defects.Has(defect.BarrierAfterWritable) && v.part.Mirror.Current != nil {
 		return s.lateBarrier(ctx, v.part.Mirror.Current)
 	}

@@ -59,7 +59,7 @@ func fill(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Int:
 		v.SetInt(3)
-	case reflect.Uint8, reflect.Uint32:
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		v.SetUint(4)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))

@@ -24,6 +24,9 @@ type Image struct {
 	Mirrors   map[string]*Mirror
 	// NextProducerID is the first producer id of the next block.
 	NextProducerID int64
+	// Lowered is, by shard of the group coordinator, up to which number of
+	// [Lowering] it has done them.
+	Lowered map[int32]uint64
 }
 
 // Broker is a registered node.
@@ -126,8 +129,11 @@ type MirrorPartition struct {
 	// when there was none.
 	LastMirroredOffset int64
 	LastMirroredEpoch  int32
-	Error              string
-	Attempts           int16
+	// Lowerings are the cuts that some shard of the group coordinator may not have
+	// lowered commits for yet.
+	Lowerings []Lowering
+	Error     string
+	Attempts  int16
 }
 
 // AlignRecord is what the quorum wrote when an alignment cut the log: to At, in

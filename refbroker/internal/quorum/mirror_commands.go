@@ -21,6 +21,7 @@ func mirrorKinds() []kind {
 		kindOf(CutForStop{}).giving((*Partition)(nil)),
 		kindOf(FinishStop{}).giving((*Partition)(nil)),
 		kindOf(SetUpstream{}),
+		kindOf(LowerGroups{}),
 	}
 }
 
@@ -285,6 +286,9 @@ func (c AlignMirror) edits(img *Image) (string, int32, func(*Partition) error) {
 		m.History = union(m.History, c.History)
 		m.Upstream = slices.Clone(c.Upstream)
 		m.AlignCut = m.AlignCut.with(c.Cut)
+		if c.Cut != nil {
+			img.owe(m, c.Target)
+		}
 		return nil
 	}
 }
@@ -361,7 +365,7 @@ func (CutForStop) Kind() (string, int) { return "CutForStop", 1 }
 
 func (c CutForStop) apply(img *Image) (*Image, any, error) { return applyEdit(c, img) }
 
-func (c CutForStop) edits(*Image) (string, int32, func(*Partition) error) {
+func (c CutForStop) edits(img *Image) (string, int32, func(*Partition) error) {
 	return c.Topic, c.Partition, func(p *Partition) error {
 		if err := p.expectLeaderEpoch(c.LeaderEpoch); err != nil {
 			return err
@@ -384,6 +388,7 @@ func (c CutForStop) edits(*Image) (string, int32, func(*Partition) error) {
 		m.Stops = append(m.Stops, psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID})
 		m.LastMirroredOffset, m.LastMirroredEpoch = c.LastMirroredOffset, c.LastMirroredEpoch
 		m.StopCut = c.Cut
+		img.owe(m, c.L)
 		return nil
 	}
 }

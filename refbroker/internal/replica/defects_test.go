@@ -377,3 +377,30 @@ func TestDefectLateFetchAppended(t *testing.T) {
 	}
 	require.Equal(t, []string{"0:a", "1:b", "2:MIRROR_PID_RESET", "3:late", "7:later", "8:late", "9:later"}, all(t, p))
 }
+
+func TestDefectsThatOthersSeeLater(t *testing.T) {
+	both(t, defect.FollowerKnowsNoProducers, func(t *testing.T, w *world, wrong bool) {
+		p := w.topic("t", nil, leader, node)
+		follow(t, p, 2, at(records(7, 0, 0, false, "a", "b"), 0, 0))
+		elect(w, "t", node, 1)
+		require.Equal(t, if2(wrong, nil, []int64{7}), producers(p))
+	})
+	both(t, defect.CutBarrierStillExpires, func(t *testing.T, w *world, wrong bool) {
+		p := stopped(t, w)
+		require.Empty(t, producers(p))
+		_, err := p.log.TruncateTo(2)
+		require.NoError(t, err)
+		require.Equal(t, if2(wrong, nil, []int64{1}), producers(p), "PSM-9")
+	})
+	both(t, defect.BarrierValuePadded, func(t *testing.T, w *world, wrong bool) {
+		p := stopped(t, w)
+		raw := read(t, p, consumer(2)).Raw
+		right := psm.Barrier{SourceClusterID: source}.Append(nil)
+		require.Equal(t, wrong, len(raw) == len(right)+2)
+		b, err := psm.DecodeBatch(raw)
+		require.NoError(t, err)
+		require.NoError(t, psm.CheckCRC(raw))
+		require.True(t, b.IsBarrier())
+		require.Equal(t, source, b.Control.SourceClusterID)
+	})
+}

@@ -87,6 +87,9 @@ func (p *Partition) AppendFetched(f Fetched) error {
 			}
 			p.failing = false
 			moved = true
+			if p.defects.Has(defect.FollowerKnowsNoProducers) {
+				p.log.ForgetProducers()
+			}
 		}
 		m := p.log.Marks()
 		if high := min(f.High, m.LogEnd); high > m.HighWatermark {

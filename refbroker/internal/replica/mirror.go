@@ -240,6 +240,9 @@ func (p *Partition) appendBarrier(stop psm.Stop) (int64, error) {
 		return 0, fmt.Errorf("%s: barrier belongs at offset %d, the log ends at %d: %w", p.Name(), stop.BarrierOffset, end, kerr.InvalidRequest)
 	}
 	raw := psm.Barrier{Timestamp: p.now().UnixMilli(), SourceClusterID: stop.SourceClusterID}.Append(nil)
+	if p.defects.Has(defect.BarrierValuePadded) {
+		raw = storage.PadBarrier(raw)
+	}
 	done, err := p.log.AppendAsLeader(raw, r.epoch, psm.Append{Origin: psm.Coordinator})
 	if err != nil {
 		return 0, fmt.Errorf("%s: append barrier: %w", p.Name(), storageError(err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"watershed.example/psm"
 )
@@ -98,4 +99,22 @@ func ShowBarriers(raw []byte) error {
 		raw = raw[b.Size:]
 	}
 	return nil
+}
+
+// PadBarrier lengthens the value of a MIRROR_PID_RESET batch by bytes that mean
+// nothing, for the defect of a broker that writes such ones.
+func PadBarrier(raw []byte) []byte {
+	const padding = 2
+	// The record is the batch's only one; its lengths take one byte each.
+	b, err := psm.DecodeBatch(raw)
+	if err != nil || !b.IsBarrier() || len(raw) > 120 {
+		return raw
+	}
+	headers := raw[len(raw)-1]
+	out := append(slices.Clone(raw[:len(raw)-1]), 0, 0, headers)
+	binary.BigEndian.PutUint32(out[8:], binary.BigEndian.Uint32(raw[8:])+padding)
+	out[psm.HeaderSize] += 2 * padding // zigzag
+	out[psm.HeaderSize+1+3+1+4] += 2 * padding
+	setCRC(out)
+	return out
 }

@@ -174,9 +174,11 @@ func (l *Log) cutAt(c cutPlace) error {
 	if err == nil && changedEpochs {
 		err = l.epochs.flush()
 	}
+	barriers := len(l.barriers)
 	if err == nil {
 		err = l.cutStops(end, latest)
 	}
+	cutBarrier := len(l.barriers) < barriers
 	if err == nil {
 		err = l.cutCleaned(end)
 	}
@@ -190,7 +192,13 @@ func (l *Log) cutAt(c cutPlace) error {
 		return l.noteBroken(fmt.Errorf("truncate to %d: %w: %w", end, errBroken, err))
 	}
 	l.useStops()
-	return l.reload()
+	if err := l.reload(); err != nil {
+		return err
+	}
+	if cutBarrier && l.cfg.Defects.Has(defect.CutBarrierStillExpires) {
+		l.state.TruncateFully(l.logEnd)
+	}
+	return nil
 }
 
 // DeleteRecords raises the log's start to offset, but not above the high

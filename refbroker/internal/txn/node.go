@@ -52,6 +52,9 @@ func (n node) Partition(p Partition) PartitionState {
 }
 
 func (n node) AllocateProducerIDs(ctx context.Context) (first int64, size int, err error) {
+	if n.Defects.Has(defect.IDBlocksNotReserved) && n.Quorum.Leader() != n.NodeID {
+		return n.Quorum.Image().NextProducerID, quorum.ProducerIDBlockSize, nil
+	}
 	got, err := n.Quorum.Apply(ctx, quorum.AllocateProducerIDs{Broker: n.NodeID})
 	if err != nil {
 		return 0, 0, err

@@ -1,0 +1,462 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/refbroker/internal/defect"
+	"watershed.example/refbroker/internal/group"
+	"watershed.example/refbroker/internal/quorum"
+)
+
+// Groups are the consumer groups that this node coordinates; *group.Coordinator
+// has them.
+type Groups interface {
+	// Coordinates says whether this node coordinates a group, or any for "".
+	Coordinates(group string) bool
+	// CommitMirrored writes what a group has committed on the source.
+	CommitMirrored(ctx context.Context, group string, offsets []group.Offset) (news int, err error)
+}
+
+// Offsets asks for the log start and end of partitions, by whoever leads them.
+type Offsets interface {
+	Ranges(ctx context.Context, partitions []group.Partition) map[group.Partition]Range
+}
+
+// Range is where a log starts and ends.
+type Range struct{ Start, End int64 }
+
+// groupSync mirrors the committed offsets of a mirror's groups, those that this
+// node coordinates: by Kafka's public requests, as a tool would that copies
+// them, from whichever source.
+type groupSync struct {
+	m      *Manager
+	mirror *quorum.Mirror
+	end    context.CancelFunc
+	quiet  chan struct{} // holds one
+
+	mu sync.Mutex
+	// idle ends a round in progress: nothing of the mirror mirrors any more, so
+	// nothing is to be asked of the source (LINK-3).
+	idle context.CancelFunc
+	// err is what the last round failed with.
+	err error
+
+	conns map[string]*conn // by address; of run's goroutine
+}
+
+// run copies offsets every now and then until ctx ends.
+func (s *groupSync) run(ctx context.Context) {
+	defer s.hangUp()
+	for {
+		settings, err := s.settings()
+		wait := defaultRefresh
+		if err == nil {
+			wait = settings.Refresh
+		}
+		if !s.pause(ctx, wait) {
+			return
+		}
+		round, done := s.begin(ctx)
+		err = s.once(round)
+		done()
+		if ctx.Err() != nil {
+			return
+		}
+		if round.Err() != nil {
+			err = nil // it was called off
+		}
+		if err != nil {
+			s.hangUp()
+		}
+		s.note(err)
+	}
+}
+
+// pause waits for the next round, without a connection to a source that nothing
+// is mirrored from.
+func (s *groupSync) pause(ctx context.Context, wait time.Duration) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			return true
+		case <-s.quiet:
+			s.hangUp()
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// begin begins a round, which [groupSync.callOff] can end.
+func (s *groupSync) begin(ctx context.Context) (context.Context, func()) {
+	round, cancel := context.WithTimeout(ctx, requestTimeout)
+	s.mu.Lock()
+	s.idle = cancel
+	s.mu.Unlock()
+	if !s.m.mirrors(s.m.quorum.Image(), s.mirror.Name) {
+		cancel() // since before callOff could know of it
+	}
+	return round, func() {
+		s.mu.Lock()
+		s.idle = nil
+		s.mu.Unlock()
+		cancel()
+	}
+}
+
+// callOff ends a round in progress, and the connections.
+func (s *groupSync) callOff() {
+	select {
+	case s.quiet <- struct{}{}:
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle != nil {
+		s.idle()
+	}
+}
+
+func (s *groupSync) note(err error) {
+	s.mu.Lock()
+	news := (err == nil) != (s.err == nil)
+	s.err = err
+	s.mu.Unlock()
+	if news && err != nil {
+		s.m.log.Warn("groups' offsets are not mirrored", "mirror", s.mirror.Name, "error", err)
+	}
+}
+
+func (s *groupSync) hangUp() {
+	for addr, c := range s.conns {
+		_ = c.Close()
+		delete(s.conns, addr)
+	}
+}
+
+func (s *groupSync) settings() (Settings, error) {
+	m := s.m.quorum.Image().Mirrors[s.mirror.Name]
+	if m == nil {
+		return Settings{}, quorum.ErrNoMirror
+	}
+	return ReadSettings(m.Configs)
+}
+
+// once copies what is committed now.
+func (s *groupSync) once(ctx context.Context) error {
+	settings, err := s.settings()
+	if err != nil {
+		return err
+	}
+	img := s.m.quorum.Image()
+	topics := s.m.mirroring(img, s.mirror.Name)
+	// Where nobody has ever used a group, there is no coordinator yet.
+	first := img.Topics[quorum.OffsetsTopic] == nil && s.m.node == firstBroker(img)
+	if settings.Groups.None() || len(topics) == 0 || !first && !s.m.groups.Coordinates("") {
+		s.hangUp()
+		return nil
+	}
+	committed, err := s.ask(ctx, settings, topics, func(group string) bool { return first || s.m.groups.Coordinates(group) })
+	if len(committed) == 0 {
+		return err
+	}
+	if first {
+		return s.m.ensure(ctx) // the next round finds a coordinator
+	}
+	// Where the log ends is asked for after what is committed: a mirror that
+	// keeps up is not held back by that.
+	wanted := map[group.Partition]bool{}
+	for _, offsets := range committed {
+		for _, o := range offsets {
+			wanted[o.Partition] = true
+		}
+	}
+	ranges := s.m.ranges.Ranges(ctx, slices.Collect(maps.Keys(wanted)))
+	for _, id := range slices.Sorted(maps.Keys(committed)) {
+		var offsets []group.Offset
+		for _, o := range committed[id] {
+			r, known := ranges[o.Partition]
+			if !known {
+				continue
+			}
+			if at := clamp(o.Offset, r); at != o.Offset && !s.m.defects.Has(defect.GroupOffsetsUnclamped) {
+				o.Offset, o.LeaderEpoch = at, -1
+			}
+			offsets = append(offsets, o)
+		}
+		if len(offsets) == 0 || ctx.Err() != nil {
+			continue
+		}
+		if _, failed := s.m.groups.CommitMirrored(ctx, id, offsets); failed != nil {
+			err = errors.Join(err, fmt.Errorf("offsets of group %q: %w", id, failed))
+		}
+	}
+	return err
+}
+
+// firstBroker is the node that does what one node is to do: the lowest that
+// lives. Two that do it at once do no harm.
+func firstBroker(img *quorum.Image) int32 {
+	first := int32(math.MaxInt32)
+	for id, b := range img.Brokers {
+		if !b.Fenced {
+			first = min(first, id)
+		}
+	}
+	return first
+}
+
+// clamp keeps a commit within the log that is here: max(log start, min(source
+// commit, log end)) (GRP-1).
+func clamp(offset int64, r Range) int64 { return max(r.Start, min(offset, r.End)) }
+
+// offsetsVersion is the last version of OffsetFetch that names topics.
+const offsetsVersion = 9
+
+// groupsAtOnce bounds how many groups are asked for in one request.
+const groupsAtOnce = 100
+
+// ask asks every broker of the source for the groups that it coordinates, and
+// for their offsets in the topics that mirror. What one broker does not tell is
+// an error, beside what the others told.
+func (s *groupSync) ask(ctx context.Context, settings Settings, topics map[string][16]byte, ours func(string) bool) (map[string][]group.Offset, error) {
+	addrs, err := s.brokers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]group.Offset{}
+	var errs []error
+	for _, addr := range addrs {
+		if err := s.askBroker(ctx, addr, settings, topics, ours, all); err != nil {
+			errs = append(errs, fmt.Errorf("groups of source broker %s: %w", addr, err))
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// brokers asks the first of the source's brokers that answers who they are.
+func (s *groupSync) brokers(ctx context.Context) ([]string, error) {
+	var errs []error
+	for _, addr := range slices.Concat(slices.Sorted(maps.Keys(s.conns)), s.mirror.Bootstrap) {
+		c, err := s.conn(ctx, addr)
+		var meta *kmsg.MetadataResponse
+		if err == nil {
+			meta, err = c.metadata(ctx, nil)
+		}
+		if err == nil && (meta.ClusterID == nil || *meta.ClusterID != s.mirror.SourceClusterID) {
+			err = ErrOtherCluster
+		}
+		if err != nil {
+			s.drop(addr)
+			errs = append(errs, err)
+			continue
+		}
+		var all []string
+		for _, b := range meta.Brokers {
+			all = append(all, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
+		}
+		return all, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (s *groupSync) conn(ctx context.Context, addr string) (*conn, error) {
+	if c := s.conns[addr]; c != nil {
+		return c, nil
+	}
+	c, _, err := dial(ctx, s.m.host, addr, s.mirror.SourceClusterID)
+	if err != nil {
+		return nil, err
+	}
+	s.conns[addr] = c
+	return c, nil
+}
+
+func (s *groupSync) drop(addr string) {
+	if c := s.conns[addr]; c != nil {
+		_ = c.Close()
+		delete(s.conns, addr)
+	}
+}
+
+func (s *groupSync) askBroker(ctx context.Context, addr string, settings Settings, topics map[string][16]byte, ours func(string) bool, all map[string][]group.Offset) error {
+	c, err := s.conn(ctx, addr)
+	if err != nil {
+		return err
+	}
+	listed, err := ask[*kmsg.ListGroupsResponse](ctx, c, kmsg.NewPtrListGroupsRequest())
+	if err != nil {
+		s.drop(addr)
+		return err
+	}
+	if err := kerr.ErrorForCode(listed.ErrorCode); err != nil {
+		return fmt.Errorf("ListGroups: %w", err)
+	}
+	var ids []string
+	for _, g := range listed.Groups {
+		// Others than consumers keep no offsets in topics, or of their own kind.
+		if (g.ProtocolType == "" || g.ProtocolType == "consumer") && settings.Groups.Has(g.Group) && ours(g.Group) {
+			ids = append(ids, g.Group)
+		}
+	}
+	var errs []error
+	for part := range slices.Chunk(ids, groupsAtOnce) {
+		groups, err := committed(ctx, c, part)
+		if err != nil {
+			s.drop(addr)
+			return errors.Join(append(errs, err)...)
+		}
+		for _, g := range groups {
+			if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+				errs = append(errs, fmt.Errorf("offsets of group %q: %w", g.Group, err))
+				continue
+			}
+			if offsets := offsetsOf(g, topics); len(offsets) > 0 {
+				all[g.Group] = offsets
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// committed asks for the offsets of groups: together, or of a broker of old one
+// by one.
+func committed(ctx context.Context, c *conn, ids []string) ([]kmsg.OffsetFetchResponseGroup, error) {
+	const together = 8 // KIP-709
+	if c.versions[kmsg.NewPtrOffsetFetchRequest().Key()] >= together {
+		req := kmsg.NewPtrOffsetFetchRequest()
+		for _, id := range ids {
+			g := kmsg.NewOffsetFetchRequestGroup()
+			g.Group, g.Topics = id, nil // all
+			req.Groups = append(req.Groups, g)
+		}
+		resp, err := askAtMost[*kmsg.OffsetFetchResponse](ctx, c, req, offsetsVersion)
+		if err != nil {
+			return nil, err
+		}
+		return resp.Groups, nil
+	}
+	var all []kmsg.OffsetFetchResponseGroup
+	for _, id := range ids {
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.Group, req.Topics = id, nil // all
+		resp, err := askAtMost[*kmsg.OffsetFetchResponse](ctx, c, req, together-1)
+		if err != nil {
+			return nil, err
+		}
+		g := kmsg.OffsetFetchResponseGroup{Group: id, ErrorCode: resp.ErrorCode}
+		for _, t := range resp.Topics {
+			out := kmsg.OffsetFetchResponseGroupTopic{Topic: t.Topic}
+			for _, p := range t.Partitions {
+				out.Partitions = append(out.Partitions, kmsg.OffsetFetchResponseGroupTopicPartition{
+					Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, Metadata: p.Metadata, ErrorCode: p.ErrorCode,
+				})
+			}
+			g.Topics = append(g.Topics, out)
+		}
+		all = append(all, g)
+	}
+	return all, nil
+}
+
+// offsetsOf are a group's offsets in topics, as they were answered.
+func offsetsOf(g kmsg.OffsetFetchResponseGroup, topics map[string][16]byte) []group.Offset {
+	var all []group.Offset
+	for _, t := range g.Topics {
+		id, ok := topics[t.Topic]
+		if !ok {
+			continue
+		}
+		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 || p.Offset < 0 {
+				continue
+			}
+			o := group.Offset{Partition: group.Partition{Topic: t.Topic, Index: p.Partition}, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, TopicID: id}
+			if p.Metadata != nil {
+				o.Metadata = *p.Metadata
+			}
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// mirroring are the topics of a mirror that have a partition in MIRRORING.
+func (m *Manager) mirroring(img *quorum.Image, mirror string) map[string][16]byte {
+	topics := map[string][16]byte{}
+	for _, t := range img.Topics {
+		if t.Mirror != mirror {
+			continue
+		}
+		if slices.ContainsFunc(t.Partitions, func(p *quorum.Partition) bool { return p.Mirror.State == quorum.Mirroring }) {
+			topics[t.Name] = t.ID
+		}
+	}
+	return topics
+}
+
+// mirrors says whether anything of a mirror is in MIRRORING.
+func (m *Manager) mirrors(img *quorum.Image, mirror string) bool {
+	return len(m.mirroring(img, mirror)) > 0
+}
+
+// syncGroupsLocked has the offsets of each mirror's groups copied, and a round
+// called off where nothing mirrors any more.
+func (m *Manager) syncGroupsLocked(ctx context.Context, img *quorum.Image) {
+	if m.groups == nil {
+		return
+	}
+	for name, s := range m.syncs {
+		if !sameSource(img.Mirrors[name], s.mirror) {
+			s.end()
+			delete(m.syncs, name)
+		}
+	}
+	for name, mirror := range img.Mirrors {
+		s := m.syncs[name]
+		if s == nil {
+			life, end := context.WithCancel(ctx)
+			s = &groupSync{m: m, mirror: mirror, end: end, quiet: make(chan struct{}, 1), conns: map[string]*conn{}}
+			m.syncs[name] = s
+			m.wg.Go(func() { s.run(life) })
+		}
+		if !m.mirrors(img, name) {
+			s.callOff()
+		}
+	}
+}
+
+// sameSource says whether a mirror is still the link that it was: its other
+// settings may change while it runs.
+func sameSource(now, was *quorum.Mirror) bool {
+	return now != nil && was != nil && (now == was ||
+		now.SourceClusterID == was.SourceClusterID && slices.Equal(now.Bootstrap, was.Bootstrap))
+}
+
+// GroupsError is what keeps this node from mirroring groups' offsets, nil for
+// nothing.
+func (m *Manager) GroupsError(mirror string) error {
+	m.mu.Lock()
+	s := m.syncs[mirror]
+	m.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
