@@ -254,6 +254,9 @@ type DescribedMirror struct {
 	MirrorName           string
 	AuthorizedOperations int32
 	Topics               []DescribedTopic
+	// Profile is the text of KIP-1279 that the cluster follows, "" where it does
+	// not say: our addition, as a tagged field.
+	Profile string
 }
 
 // EpochResult is the last mirror epoch of one partition, -1 for none, and as
@@ -298,6 +301,9 @@ type Barrier struct {
 	// SourceClusterID is the cluster that the batch names, WriterClusterID the one
 	// that wrote it, "" when that is not known.
 	SourceClusterID, WriterClusterID string
+	// Markers is how many ABORT markers the writer's stop left right before it
+	// (profile kip1279-latest): the logs part where those begin.
+	Markers int64
 }
 
 func walkEpochResult(c *coder, e *EpochResult) {
@@ -315,7 +321,7 @@ func walkEpochResult(c *coder, e *EpochResult) {
 			b.CRC = uint32(crc)
 			c.text(&b.SourceClusterID)
 			c.text(&b.WriterClusterID)
-			c.tags()
+			c.tags(tagOf(FirstOwnTag, &b.Markers, 0, (*coder).int64))
 		}),
 		tagOf(FirstOwnTag+4, &e.LogName, "", (*coder).text),
 		tagArray(FirstOwnTag+5, &e.History, (*coder).text),
@@ -351,7 +357,7 @@ func (v *DescribeClusterMirrorsResponse) walk(c *coder) {
 			array(c, &e.Partitions, walkDescribed)
 			c.tags()
 		})
-		c.tags()
+		c.tags(tagOf(FirstOwnTag, &e.Profile, "", (*coder).text))
 	})
 	c.tags(tagArray(0, &v.LookupResults, func(c *coder, e *LookupResult) {
 		c.uuid(&e.TopicID)
