@@ -40,12 +40,15 @@ const (
 	Follower Role = "follower"
 	// Controller leads the metadata quorum.
 	Controller Role = "controller"
+	// Source leads a partition of a cluster that others mirror. Cut off, it is so
+	// from them too.
+	Source Role = "source"
 	// Coordinator coordinates the transactions of a transactional id.
 	Coordinator Role = "coordinator"
 )
 
 // Roles lists the roles.
-func Roles() []Role { return []Role{Leader, Follower, Controller, Coordinator} }
+func Roles() []Role { return []Role{Leader, Follower, Controller, Source, Coordinator} }
 
 // Target is a node of a cluster by its role, which is looked up when the fault
 // strikes.
@@ -126,8 +129,8 @@ func (p NodePlan) Validate() error {
 		return fmt.Errorf("node plan: a controller is that of its cluster, not of %q", p.Target.Of)
 	case p.Target.Role != Controller && !word(p.Target.Of):
 		return fmt.Errorf("node plan: %q is nothing to have a %s", p.Target.Of, p.Target.Role)
-	case p.Point != FirstWrite && !slices.Contains(Points(), p.Point):
-		return fmt.Errorf("node plan: unknown point %q (known: %s, %s)", p.Point, FirstWrite, strings.Join(Points(), ", "))
+	case p.Point != FirstWrite && !slices.Contains(AllPoints(), p.Point):
+		return fmt.Errorf("node plan: unknown point %q (known: %s, %s)", p.Point, FirstWrite, strings.Join(AllPoints(), ", "))
 	}
 	if _, _, err := p.Target.partition(); err != nil {
 		return fmt.Errorf("node plan: %w", err)
@@ -137,7 +140,7 @@ func (p NodePlan) Validate() error {
 
 // partition is the target's, where its role is about one.
 func (t Target) partition() (topic string, index int32, err error) {
-	if t.Role != Leader && t.Role != Follower {
+	if t.Role != Leader && t.Role != Follower && t.Role != Source {
 		return "", 0, nil
 	}
 	dash := strings.LastIndexByte(t.Of, '-')

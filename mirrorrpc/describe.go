@@ -254,6 +254,9 @@ type DescribedMirror struct {
 	MirrorName           string
 	AuthorizedOperations int32
 	Topics               []DescribedTopic
+	// Profile is the text of KIP-1279 that the cluster follows, "" where it does
+	// not say: our addition, as a tagged field.
+	Profile string
 }
 
 // EpochResult is the last mirror epoch of one partition, -1 for none, and as
@@ -279,6 +282,10 @@ type EpochResult struct {
 	// UpstreamClusterIDs are the clusters that it is mirrored from now, nearest
 	// first.
 	UpstreamClusterIDs []string
+	// ForgottenUpTo is the offset below which the log's cleaner may have removed
+	// tombstones and markers of transactions: who has less of the log than that
+	// never hears of what these ended.
+	ForgottenUpTo int64
 }
 
 // NewEpochResult returns a result in which nothing is told.
@@ -294,6 +301,9 @@ type Barrier struct {
 	// SourceClusterID is the cluster that the batch names, WriterClusterID the one
 	// that wrote it, "" when that is not known.
 	SourceClusterID, WriterClusterID string
+	// Markers is how many ABORT markers the writer's stop left right before it
+	// (profile kip1279-latest): the logs part where those begin.
+	Markers int64
 }
 
 func walkEpochResult(c *coder, e *EpochResult) {
@@ -311,11 +321,12 @@ func walkEpochResult(c *coder, e *EpochResult) {
 			b.CRC = uint32(crc)
 			c.text(&b.SourceClusterID)
 			c.text(&b.WriterClusterID)
-			c.tags()
+			c.tags(tagOf(FirstOwnTag, &b.Markers, 0, (*coder).int64))
 		}),
 		tagOf(FirstOwnTag+4, &e.LogName, "", (*coder).text),
 		tagArray(FirstOwnTag+5, &e.History, (*coder).text),
 		tagArray(FirstOwnTag+6, &e.UpstreamClusterIDs, (*coder).text),
+		tagOf(FirstOwnTag+7, &e.ForgottenUpTo, 0, (*coder).int64),
 	)
 }
 
@@ -346,7 +357,7 @@ func (v *DescribeClusterMirrorsResponse) walk(c *coder) {
 			array(c, &e.Partitions, walkDescribed)
 			c.tags()
 		})
-		c.tags()
+		c.tags(tagOf(FirstOwnTag, &e.Profile, "", (*coder).text))
 	})
 	c.tags(tagArray(0, &v.LookupResults, func(c *coder, e *LookupResult) {
 		c.uuid(&e.TopicID)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"watershed.example/suite/check"
 	"watershed.example/suite/engine"
 )
 
@@ -18,6 +19,11 @@ var admission = semaphore.NewWeighted(engine.Capacity())
 // chosen says whether -run or -skip picked scenarios by name.
 func chosen() bool {
 	return strings.Contains(flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String(), "/")
+}
+
+// named says whether -run names a test.
+func named(test string) bool {
+	return strings.Contains(flag.Lookup("test.run").Value.String(), test)
 }
 
 // selection is which part of the matrix this run takes.
@@ -57,6 +63,9 @@ func reproduce(test string, seed uint64) string {
 	}
 	if settings.Nodes > 0 {
 		fmt.Fprintf(&b, " -nodes=%d", settings.Nodes)
+	}
+	if settings.Profile == check.ProfileLatest {
+		b.WriteString(" -profile=" + string(settings.Profile))
 	}
 	b.WriteString(" -launcher=" + settings.Launcher) // auto may choose another one elsewhere
 	return b.String()
@@ -123,12 +132,15 @@ func playSeed(t *testing.T, ctx context.Context, sc engine.Scenario, o engine.Op
 	if !sc.Kafka { // whose clusters are what they are
 		o.Launcher, o.Nodes = settings.Launcher, settings.Nodes
 	}
-	weight := min(sc.On(o.Nodes).Weight(), engine.Capacity())
-	if err := admission.Acquire(ctx, weight); err != nil {
+	room, weight := admission, min(sc.On(o.Nodes).Weight(), engine.Capacity())
+	if named("TestCrashMatrix") {
+		room, weight = crashes, 1
+	}
+	if err := room.Acquire(ctx, weight); err != nil {
 		t.Fatalf("not started: %v", context.Cause(ctx))
 	}
-	defer admission.Release(weight)
-	o.Folder, o.Keep, o.Known = run.folder, settings.Keep, settings.Known
+	defer room.Release(weight)
+	o.Folder, o.Keep, o.Known, o.Profile = run.folder, settings.Keep, settings.Known, settings.Profile
 	o.Progress = func(format string, args ...any) { t.Logf(format, args...) }
 	return engine.Run(ctx, sc, o)
 }

@@ -35,7 +35,7 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 	}
 	w := &world{rec: rec, scenario: sc, data: filepath.Join(folder, "data"), keep: o.Keep}
 	spec := fixtures.Spec{
-		Topology: sc.Topology, Dir: w.data, Seed: o.Seed,
+		Topology: sc.Topology, Dir: w.data, Seed: o.Seed, Profile: string(sc.Profile),
 		Defects:      map[string][]string{},
 		OnNode:       w.onNode,
 		OnConnection: w.onConnection,
@@ -209,6 +209,8 @@ type nodeHooks struct{ node *fixtures.Node }
 func (n nodeHooks) Node() int32 { return int32(n.node.Number()) }
 
 func (n nodeHooks) Lives() bool { return n.node.Running() }
+
+func (n nodeHooks) Stands() bool { return n.node.Paused() }
 
 func (n nodeHooks) Hold(ctx context.Context, point, partition string) error {
 	h, err := n.node.Hooks()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"watershed.example/refbroker/internal/defect"
@@ -55,6 +56,8 @@ type view struct {
 	part   *quorum.Partition
 	mirror *quorum.Mirror
 	name   string // of the log
+	// profile is the cluster's.
+	profile quorum.Profile
 }
 
 func newDriver(ctx context.Context, m *Manager, key partitionKey) *driver {
@@ -78,7 +81,7 @@ func (d *driver) view() (view, error) {
 	if !ok {
 		return view{}, fmt.Errorf("mirror %q of topic %q: %w", t.Mirror, t.Name, quorum.ErrNoMirror)
 	}
-	return view{t, p, mirror, img.LogName(p)}, nil
+	return view{t, p, mirror, img.LogName(p), img.Profile}, nil
 }
 
 // stateIs ends the work on another state. A stop in progress goes on: it is
@@ -197,9 +200,15 @@ func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error 
 		return err
 	}
 	var err error
-	if c.Anew {
+	switch start := part.Offsets().LogStart; {
+	case c.Anew:
 		err = part.CutAnew(c.At, c.Epoch, replicaBarriers(c.Below))
-	} else {
+	case c.At < part.CleanedUpTo() && !d.m.defects.Has(defect.CleanedLogTruncated):
+		// Whoever led when this was recorded had what this log's own cleaner has
+		// removed. The source still has it.
+		below := slices.DeleteFunc(part.Barriers(), func(b replica.Barrier) bool { return b.Offset >= start })
+		err = part.CutAnew(start, c.Epoch, below)
+	default:
 		err = part.Cut(c.At, c.Epoch)
 	}
 	if err != nil {
@@ -223,7 +232,7 @@ func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error 
 func replicaBarriers(list []quorum.Barrier) []replica.Barrier {
 	var all []replica.Barrier
 	for _, b := range list {
-		all = append(all, replica.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer})
+		all = append(all, replica.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer, Markers: b.Markers})
 	}
 	return all
 }
