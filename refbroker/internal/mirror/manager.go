@@ -43,6 +43,7 @@ type Manager struct {
 	debts    Debts
 	groups   Groups // nil: their offsets are not mirrored
 	ranges   Offsets
+	topics   env.Topics                  // nil where none can grow
 	ensure   func(context.Context) error // that there is a group coordinator
 	replicas env.Replicas
 	gate     gate.Gate
@@ -84,6 +85,7 @@ type Status struct {
 func New(e *env.Env, debts Debts, groups Groups) *Manager {
 	m := newManager(e, e.Quorum, debts)
 	m.groups, m.ranges = groups, nodeRanges{e}
+	m.topics = e.Topics
 	m.ensure = func(ctx context.Context) error { return group.EnsureTopic(ctx, e) }
 	return m
 }

@@ -101,6 +101,10 @@ func (p *Partition) AppendFetched(f Fetched) error {
 			if _, err := p.log.DeleteRecords(f.LogStart); err != nil {
 				return fmt.Errorf("%s: log start of the leader: %w", p.Name(), storageError(err))
 			}
+			// As the leader does: a kill would bring the records back here.
+			if err := p.save(); err != nil {
+				return fmt.Errorf("%s: log start of the leader: %w", p.Name(), storageError(err))
+			}
 			moved = true
 		}
 		return nil
@@ -281,6 +285,18 @@ func (p *Partition) followCut(c quorum.AlignRecord) error {
 	p.logger.Info("log follows a cut", "partition", p.Name(), "cut_to", c.At, "epoch", c.Epoch, "anew", c.Anew, "log_end", m.LogEnd)
 	if !c.Anew && p.keepsSuffix(c.At) {
 		return nil
+	}
+	if !c.Anew && c.At < p.log.CleanedUpTo() && !p.defects.Has(defect.CleanedLogTruncated) {
+		// Each replica compacts for itself. This one lacks what its cleaner removed
+		// for the sake of what is cut now, and the leader has it (AL-1).
+		var below []storage.Barrier
+		barriers, _ := p.log.Barriers()
+		for _, b := range barriers {
+			if b.Offset < m.LogStart {
+				below = append(below, b)
+			}
+		}
+		return p.beginAt(m.LogStart, below)
 	}
 	if !c.Anew {
 		// Also where nothing lies above it: an epoch in which this replica led and
