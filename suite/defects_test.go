@@ -20,7 +20,7 @@ func TestDefects(t *testing.T) {
 	uncached(t)
 	controls := map[string]engine.Scenario{}
 	for _, d := range engine.DefectCases() {
-		controls[d.Scenario.Name] = d.Scenario
+		controls[d.Control()] = d.Scenario
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			res, err := play(t, run.ctx, d.Scenario, d.Names(), t.Name())

@@ -32,6 +32,14 @@ func (d DefectCase) Names() []string {
 	return []string{d.Name}
 }
 
+// Control names the scenario as it is played without the defect.
+func (d DefectCase) Control() string {
+	if d.Scenario.Profile == check.ProfileLatest {
+		return "latest/" + d.Scenario.Name
+	}
+	return d.Scenario.Name
+}
+
 // KnownDefects lists the names of the defects.
 func KnownDefects() []string {
 	var names []string
@@ -49,7 +57,9 @@ func KnownDefects() []string {
 type defectCase struct {
 	name, scenario, primary, secondary string
 	defects                            []string
-	anomalies                          []check.Anomaly
+	// latest plays it in profile kip1279-latest.
+	latest    bool
+	anomalies []check.Anomaly
 }
 
 // Names of scenarios that show defects.
@@ -184,6 +194,7 @@ var defectCases = []defectCase{
 	{name: "stop-not-idempotent", scenario: operated, primary: "OPS-1", secondary: "AP-1"},
 	{name: "stop-takes-a-hundred", scenario: wide, primary: "OPS-3", secondary: "AP-1"},
 	{name: "describe-hides-cut", scenario: everyGate, primary: "OPS-4", secondary: "AP-1"},
+	{name: "paused-stop-does-nothing", scenario: operated, primary: "OPS-1", secondary: "AP-1 OPS-2"},
 	{name: "mirror-stop-stops-others", scenario: fannedIn, primary: "FI-1", secondary: "BAR-1"},
 	{name: "same-topic-two-sources", scenario: fannedIn, primary: "FI-2", secondary: "LOG-1 BAR-4 BAR-1"},
 }
@@ -196,9 +207,13 @@ func DefectCases() []DefectCase {
 		scenarios[s.Name] = s
 	}
 	var all []DefectCase
-	for _, d := range defectCases {
+	for _, d := range append(defectCases, latestDefects...) {
+		sc := scenarios[d.scenario]
+		if d.latest {
+			sc.Profile = check.ProfileLatest
+		}
 		all = append(all, DefectCase{
-			Name: d.name, Defects: d.defects, Scenario: scenarios[d.scenario],
+			Name: d.name, Defects: d.defects, Scenario: sc,
 			Primary: strings.Fields(d.primary), Secondary: strings.Fields(d.secondary), Anomalies: d.anomalies,
 		})
 	}

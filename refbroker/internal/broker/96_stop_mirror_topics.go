@@ -25,6 +25,9 @@ func stopMirrorTopics(e *env.Env) wire.API {
 			return stopRefused(req, r, err)
 		}
 		stopOthers(ctx, e, r.MirrorName)
+		if r.Topics = stopsAtAll(e, r.Topics); len(r.Topics) == 0 {
+			return req.Response(), nil
+		}
 		return desireTopics(ctx, e, req, r.Topics, quorum.SetMirrorTopics{Mirror: r.MirrorName, Desired: quorum.Stopped})
 	})
 }

@@ -68,6 +68,18 @@ func stopRefused(req *wire.Request, r *mirrorrpc.StopMirrorTopicsRequest, err er
 	return resp, nil
 }
 
+// stopsAtAll are the topics that a defect leaves of those that are to be stopped.
+func stopsAtAll(e *env.Env, topics []mirrorrpc.NamedTopic) []mirrorrpc.NamedTopic {
+	if !e.Defects.Has(defect.PausedStopDoesNothing) {
+		return topics
+	}
+	img := e.Quorum.Image()
+	return slices.DeleteFunc(slices.Clone(topics), func(n mirrorrpc.NamedTopic) bool {
+		t, ok := img.Topics[n.TopicName]
+		return ok && t.Desired == quorum.Paused
+	})
+}
+
 // stopOthers is the defect of a stop that stops the topics of other mirrors too.
 func stopOthers(ctx context.Context, e *env.Env, stopped string) {
 	if !e.Defects.Has(defect.MirrorStopStopsOthers) {

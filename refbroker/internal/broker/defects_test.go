@@ -309,6 +309,19 @@ func TestDefectsOfTheControlPlane(t *testing.T) {
 		require.Eventually(t, func() bool { return in("STOPPED") >= want }, patience, 10*time.Millisecond)
 		require.Equal(t, 102-want, in("STOPPING"))
 	})
+	bothWays(t, clusterB, defect.PausedStopDoesNothing, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, _ := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		awaitMirror(t, c, "MIRRORING")
+		require.NoError(t, c.Pause(t.Context(), "m", "t"))
+		awaitMirror(t, c, "PAUSED")
+		require.NoError(t, c.Stop(t.Context(), "m", "t"))
+		if wrong {
+			require.Equal(t, quorum.Paused, b.Env().Quorum.Image().Topics["t"].Desired)
+		} else {
+			awaitMirror(t, c, "STOPPED")
+		}
+	})
 	bothWays(t, clusterB, defect.DescribeHidesCut, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a, lso := sourceWithTraffic(t)
 		c := b.mirrorFrom(a)

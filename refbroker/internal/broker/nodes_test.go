@@ -86,3 +86,20 @@ func TestThreeNodesAreOneCluster(t *testing.T) {
 	}
 	require.Empty(t, other.Env().Quorum.Image().Topics)
 }
+
+// A cluster follows one text of KIP-1279 for good: a node that was started with
+// another one is refused, and what it has stays as it is.
+func TestAnotherProfileIsRefused(t *testing.T) {
+	n := startNode(t, func(c *Config) { c.Profile = quorum.Latest })
+	n.topic("t", 1)
+	n.produce(n.client(), "t", "kept")
+	require.NoError(t, n.Close())
+	cfg := n.cfg
+	cfg.Profile = quorum.V42
+	_, err := Start(n.ctx(), cfg)
+	require.ErrorContains(t, err, "data folder "+cfg.DataDir)
+	require.ErrorContains(t, err, "the cluster follows profile kip1279-latest, and node 1 was started with kip1279-v42")
+	n.start()
+	require.Equal(t, []string{"kept"}, n.consume("t", 1, kgo.ReadCommitted()))
+	require.Equal(t, quorum.Latest, n.Env().Quorum.Image().Profile)
+}

@@ -59,6 +59,11 @@ const (
 	// Seen: the KIP's later text and its build; its earlier text rules the opposite.
 	// Violates: PSM-5, PSM-4.
 	InheritedBarrierExpires Name = "inherited-barrier-expires"
+	// InheritedBarrierKept has only own barriers expire producers, in profile
+	// kip1279-latest too, where any does.
+	// Seen: KIP-1279 at version 42 rules so.
+	// Violates: PSM-4.
+	InheritedBarrierKept Name = "inherited-barrier-kept"
 	// StaleDedupeAck recognises retries by batches from before the barrier: a local
 	// batch with a mirrored one's header is acknowledged and not appended.
 	// Seen: redpanda-data/redpanda pull request 31659 (first writes after promotion
@@ -197,6 +202,12 @@ const (
 	// Seen: a development build of KIP-1279.
 	// Violates: OPS-1.
 	StopNotIdempotent Name = "stop-not-idempotent"
+	// PausedStopDoesNothing answers a stop of a paused topic with success, and
+	// leaves it paused.
+	// Seen: a development build of KIP-1279, whose command line looks at an error
+	// that the answer does not carry for single topics.
+	// Violates: OPS-1.
+	PausedStopDoesNothing Name = "paused-stop-does-nothing"
 	// DescribeHidesCut tells neither what a stop would cut nor which transaction
 	// holds it up.
 	// Seen: OPS-4 names it; nothing in KIP-1279 tells of it, so that a long-open
@@ -364,6 +375,7 @@ func All() []Name {
 		IDBlocksNotReserved,
 		IDsHandedOutTwice,
 		InheritedBarrierExpires,
+		InheritedBarrierKept,
 		LateEndTxnAccepted,
 		LateFetchAppended,
 		LateProduceOpensTransaction,
@@ -377,6 +389,7 @@ func All() []Name {
 		OpenTransactionsDroppedWithData,
 		OpenTransactionsKept,
 		OtherClusterAccepted,
+		PausedStopDoesNothing,
 		PIDRewrite,
 		PIDRewriteOnce,
 		ProducersForgottenWithRecords,

@@ -323,3 +323,34 @@ func cutWhateverComesNext(t *testing.T, next quorum.MirrorState, anew bool) {
 	d.awaitState(quorum.Stopped)
 	requireCutOnce(t, part, below, at)
 }
+
+// A leader that finds fewer open transactions than the record of the stop has
+// markers for puts the barrier where it belongs in its own log.
+func TestABarrierFollowsTheMarkersThatThereAre(t *testing.T) {
+	d := newDestinationIn(t, quorum.Latest)
+	d.crash()
+	_, r, _, kill := d.runReal(gate.Open{})
+	s := newFakeSource(t, "127.0.0.1:0", sourceID)
+	s.put(3, openAtThree()...)
+	d.create(s.addr())
+	d.desire(quorum.Mirroring)
+	part, err := r.Partition("t", 0)
+	require.NoError(t, err)
+	d.await("the source's records", func() bool { return part.Offsets().LogEnd == 6 })
+	kill()
+	s.kill()
+
+	// The one that recorded it knew of two more, whose records are gone.
+	d.desire(quorum.Stopped)
+	_, q, err := d.quorum.Image().Partition("t", 0)
+	require.NoError(t, err)
+	d.apply(quorum.CutForStop{Topic: "t", LeaderEpoch: q.LeaderEpoch, L: 6, Markers: 3, LogEpoch: 3, SourceClusterID: sourceID})
+	_, r, _, kill = d.runReal(gate.Open{})
+	defer func() { kill() }()
+	part, err = r.Partition("t", 0)
+	require.NoError(t, err)
+	d.awaitState(quorum.Stopped)
+	requireCutOnce(t, part, slices.Concat(openAtThree()...), 6, 7)
+	require.EqualValues(t, 7, d.mirror().Stops[0].BarrierOffset)
+	require.EqualValues(t, 6, part.Barriers()[0].Fork())
+}

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"pgregory.net/rapid"
+
+	"watershed.example/psm"
 )
 
 // built is the image after commands, none of which may be refused.
@@ -307,4 +309,51 @@ func requireRisen(t require.TestingT, before, after *Image) {
 			}
 		}
 	}
+}
+
+// A node that joins a cluster with another profile is refused by whoever leads
+// the quorum, whatever it has heard itself.
+func TestAClusterHasOneProfile(t *testing.T) {
+	join := func(img *Image, id int32, p Profile) (*Image, error) {
+		next, _, err := RegisterBroker{ID: id, Incarnation: "run", Profile: p}.apply(img)
+		return next, err
+	}
+	for _, c := range []struct {
+		first, second Profile
+		refused       string
+	}{
+		{V42, V42, ""},
+		{"", V42, ""}, // from before there was a choice
+		{V42, "", ""},
+		{Latest, Latest, ""},
+		{Latest, V42, "the cluster follows profile kip1279-latest, and node 2 was started with kip1279-v42"},
+		{V42, Latest, "the cluster follows profile kip1279-v42, and node 2 was started with kip1279-latest"},
+		{"", Latest, "the cluster follows profile kip1279-v42, and node 2 was started with kip1279-latest"},
+	} {
+		img, err := join(NewImage("c"), 1, c.first)
+		require.NoError(t, err)
+		_, err = join(img, 2, c.second)
+		if c.refused == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, kerr.InvalidRequest)
+		require.ErrorContains(t, err, c.refused)
+	}
+}
+
+// What replicas know of a stop follows the place of its barrier.
+func TestABarrierMovesWhileItsStopIsUnderWay(t *testing.T) {
+	p := &Partition{LeaderEpoch: 4, Mirror: MirrorPartition{State: Stopping, Aligned: true}}
+	_, _, cut := CutForStop{LeaderEpoch: 4, L: 10, Markers: 2, LogEpoch: 3, SourceClusterID: "a"}.edits(NewImage("c"))
+	require.NoError(t, cut(p))
+	require.Equal(t, []psm.Stop{{L: 10, BarrierOffset: 12, Epoch: 5, SourceClusterID: "a"}}, p.Mirror.Stops)
+	_, _, move := MoveBarrier{LeaderEpoch: 5, Markers: 1}.edits(NewImage("c"))
+	require.NoError(t, move(p))
+	require.Equal(t, []psm.Stop{{L: 10, BarrierOffset: 11, Epoch: 5, SourceClusterID: "a"}}, p.Mirror.Stops)
+	require.EqualValues(t, 6, p.LeaderEpoch, "no replica takes the barrier before it knows")
+	require.ErrorIs(t, move(p), kerr.FencedLeaderEpoch)
+	p.Mirror.Current = nil
+	_, _, late := MoveBarrier{LeaderEpoch: 6, Markers: 1}.edits(NewImage("c"))
+	require.ErrorIs(t, late(p), kerr.InvalidUpdateVersion)
 }

@@ -285,10 +285,15 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 		FlushMessages: c.flushMessages, FlushMs: c.flushMs,
 		Producers: psm.Config{
 			VerifyTransactions: true, Log: m.cfg.Logger.With("topic", t.Name), Faults: faultsOf(m.cfg.Defects),
-			AnyBarrierExpires: m.cfg.Profile.AnyBarrierExpires() || m.cfg.Defects.Has(defect.InheritedBarrierExpires),
+			AnyBarrierExpires: m.anyBarrierExpires(),
 		},
 		ClusterID: m.cfg.ClusterID, Now: m.cfg.Host.Now, Logger: m.cfg.Logger, Defects: m.cfg.Defects,
 	}
+}
+
+// anyBarrierExpires says whether inherited barriers expire producers too.
+func (m *Manager) anyBarrierExpires() bool {
+	return m.cfg.Profile.AnyBarrierExpires() && !m.cfg.Defects.Has(defect.InheritedBarrierKept) || m.cfg.Defects.Has(defect.InheritedBarrierExpires)
 }
 
 // open opens or makes the log of a partition.

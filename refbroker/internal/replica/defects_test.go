@@ -91,6 +91,18 @@ func TestDefectsOfTheBarriersEffect(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, if2(wrong, nil, []int64{1}), producers(p))
 	})
+	for _, c := range []struct {
+		profile quorum.Profile
+		faults  []string
+		expires bool
+	}{
+		{quorum.V42, nil, false}, {quorum.Latest, nil, true}, {quorum.Latest, []string{string(defect.InheritedBarrierKept)}, false},
+	} {
+		set, err := defect.Parse(c.faults)
+		require.NoError(t, err)
+		m := &Manager{cfg: Config{Profile: c.profile, Defects: set}}
+		require.Equal(t, c.expires, m.anyBarrierExpires(), "%v", c)
+	}
 }
 
 // stableCut stops at the log's end, over an open transaction.

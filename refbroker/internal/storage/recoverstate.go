@@ -11,7 +11,11 @@ import (
 // loadProducers makes the producer state, and the transaction indexes of the
 // segments that were scanned.
 func (r *recovery) loadProducers() error {
-	r.state = psm.New(r.cfg.Producers)
+	cfg := r.cfg.Producers
+	if r.cfg.Defects.Has(defect.RecoveryDoesNotExpire) {
+		cfg.AnyBarrierExpires = false
+	}
+	r.state = psm.New(cfg)
 	r.followStops()
 	if r.cfg.Defects.Has(defect.RecoveryDoesNotExpire) {
 		r.state.SetStops(nil)
