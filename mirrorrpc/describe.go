@@ -254,6 +254,12 @@ type DescribedMirror struct {
 	MirrorName           string
 	AuthorizedOperations int32
 	Topics               []DescribedTopic
+
+	// Configs are those that may change while the mirror runs, defaults too, and
+	// GroupsError is what keeps the broker that answers from mirroring groups'
+	// offsets. Ours.
+	Configs     []Config // tag 10000
+	GroupsError string   // tag 10001
 }
 
 // EpochResult is the last mirror epoch of one partition, -1 for none, and as
@@ -346,7 +352,14 @@ func (v *DescribeClusterMirrorsResponse) walk(c *coder) {
 			array(c, &e.Partitions, walkDescribed)
 			c.tags()
 		})
-		c.tags()
+		c.tags(
+			tagArray(FirstOwnTag, &e.Configs, func(c *coder, e *Config) {
+				c.text(&e.Name)
+				c.nullText(&e.Value)
+				c.tags()
+			}),
+			tagOf(FirstOwnTag+1, &e.GroupsError, "", (*coder).text),
+		)
 	})
 	c.tags(tagArray(0, &v.LookupResults, func(c *coder, e *LookupResult) {
 		c.uuid(&e.TopicID)

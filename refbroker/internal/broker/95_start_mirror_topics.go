@@ -23,7 +23,8 @@ import (
 // with the source's topic id and partition count; when the request doesn't say
 // them the source is asked. The topics are read-only from the record of the
 // start on, before anything is mirrored (RO-1), and so before the answer:
-// Quorum.Apply returns once its record is in force on this node.
+// Quorum.Apply returns once its record is in force on this node. Patterns choose
+// among the topics that the source has now, and are kept for those that it gets.
 func startMirrorTopics(e *env.Env) wire.API {
 	return wire.Of("StartMirrorTopics", 0, 0, func(ctx context.Context, req *wire.Request, r *mirrorrpc.StartMirrorTopicsRequest) (wire.Response, error) {
 		resp, ok := req.Response().(*mirrorrpc.TopicsResponse)
@@ -31,17 +32,18 @@ func startMirrorTopics(e *env.Env) wire.API {
 			return nil, fmt.Errorf("response of StartMirrorTopics is %T", req.Response())
 		}
 		m, found := e.Quorum.Image().Mirrors[r.MirrorName]
-		switch {
-		case !found:
+		if !found {
 			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("mirror %q: %w", r.MirrorName, quorum.ErrNoMirror))
 			return resp, nil
-		case len(r.IncludePatterns)+len(r.ExcludePatterns) > 0:
-			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("topic patterns are not served; name the topics: %w", kerr.InvalidRequest))
+		}
+		topics, err := startPatterns(ctx, e, m, r)
+		if err != nil {
+			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("mirror %q: %w", r.MirrorName, err))
 			return resp, nil
 		}
 		s := starter{e: e, mirror: m, discard: r.Discard}
-		for i, err := range s.start(ctx, r.Topics) {
-			res := mirrorrpc.TopicResult{Name: r.Topics[i].TopicName}
+		for i, err := range s.start(ctx, topics) {
+			res := mirrorrpc.TopicResult{Name: topics[i].TopicName}
 			res.ErrorCode, res.ErrorMessage = mirrorError(err)
 			if resp.ErrorCode == 0 {
 				resp.ErrorCode, resp.ErrorMessage = res.ErrorCode, res.ErrorMessage
