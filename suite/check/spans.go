@@ -28,6 +28,7 @@ var probed = []check{
 	{"TXN-5", (*judge).txn5},
 	{"TXN-6", (*judge).txn6},
 	{"GRP-1", (*judge).grp1},
+	{"OPS-4", (*judge).ops4},
 }
 
 // spans are the checks that look at all episodes together, in the order of the

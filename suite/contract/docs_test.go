@@ -24,7 +24,6 @@ const page = "../../docs/requirements.md"
 var open = map[string]string{
 	"PSM-8": "a log that somebody else wrote",
 	"OPS-3": "a mirror of a thousand partitions",
-	"OPS-4": "a describe that tells what a stop would cut",
 }
 
 // exercised are the scenarios of a default run by the requirements that they

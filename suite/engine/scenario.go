@@ -163,6 +163,10 @@ func (s Scenario) exercises(episode int) []string {
 	if s.KillSource || s.RestartDestination {
 		ids = append(ids, "LINK-2")
 	}
+	if s.EveryGate || s.Node != nil {
+		// What it would cut was described when nothing was written.
+		ids = append(ids, "OPS-4")
+	}
 	if slices.Index(chaos.Points(), s.CrashAt) >= slices.Index(chaos.Points(), "after:barrier-appended") {
 		ids = append(ids, "PSM-3") // the barrier is in the log that it recovers
 	}
@@ -221,7 +225,7 @@ func Expected() []string {
 		"SC-1", "SC-2", "SC-3", "SC-4", "SC-5", "SC-6", "SC-7", "SC-8",
 		"LOG-4", "LOG-5", "BAR-5", "BAR-8", "RO-2", "PSM-2", "PSM-3", "PSM-5", "PSM-6", "PSM-7", "PSM-9", "TXN-5", "LINK-1", "LINK-2", "LINK-3", "LINK-4",
 		"GRP-1", "AP-1", "FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "FO-2", "FI-1", "FI-2", "CH-1", "CH-2", "CH-3", "CH-4", "AL-1",
-		"OPS-1", "OPS-2", "OPS-5",
+		"OPS-1", "OPS-2", "OPS-4", "OPS-5",
 	))
 }
 

@@ -329,6 +329,27 @@ type Mirror struct {
 	LastMirrored  int64  `json:"lastMirrored,string"`
 	BarrierOffset int64  `json:"barrierOffset,string"` // of the last stop; -1 unknown
 	Error         string `json:"error,omitempty"`
+	// WouldCut is what a stop now would cut, as the broker says, StopCut what the
+	// last stop has, and Oldest the open transaction that began first. The zero
+	// value of each means that nobody was asked; -1 in it that there is none.
+	WouldCut Cut       `json:"wouldCut,omitzero"`
+	StopCut  Cut       `json:"stopCut,omitzero"`
+	Oldest   Undecided `json:"oldest,omitzero"`
+}
+
+// Cut is what is, or would be, cut off a log: the offsets from From on and below
+// To, -1 for nothing, and how many records that is, control records left out.
+type Cut struct {
+	From    int64 `json:"from,string"`
+	To      int64 `json:"to,string"`
+	Records int64 `json:"records,string"`
+}
+
+// Undecided is an open transaction; -1 for none.
+type Undecided struct {
+	ProducerID  int64 `json:"producerId,string"`
+	Epoch       int16 `json:"epoch"`
+	FirstOffset int64 `json:"firstOffset,string"`
 }
 
 // GateEvent says what happened at a gate.

@@ -102,6 +102,10 @@ func (c *Control) Describe(ctx context.Context) (map[Partition]history.Mirror, e
 					State: p.StateValue, Step: p.Phase,
 					SourceOffset: p.SourceOffset, DestinationOffset: p.DestinationOffset, Lag: p.Lag,
 					LastMirrored: p.StopOffset, BarrierOffset: p.BarrierOffset,
+					WouldCut: history.Cut(p.WouldCut), StopCut: history.Cut(p.StopCut),
+					Oldest: history.Undecided{
+						ProducerID: p.OldestOpen.ProducerID, Epoch: p.OldestOpen.ProducerEpoch, FirstOffset: p.OldestOpen.FirstOffset,
+					},
 				}
 				if p.ErrorMessage != nil {
 					s.Error = *p.ErrorMessage

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/quorum"
@@ -142,17 +143,20 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 
 // previewStop says what a stop now would cut, and what holds it up (OPS-4).
 func previewStop(e *env.Env, part replica.API, d *mirrorrpc.DescribedPartition) {
+	if e.Defects.Has(defect.DescribeHidesCut) {
+		return
+	}
 	v, err := part.Preview()
 	if err != nil {
 		e.Log.Warn("no preview of a stop", "topic", part.Topic(), "partition", part.Index(), "error", err)
 		return
 	}
-	if v.At < v.LogEnd {
-		d.WouldCut = mirrorrpc.CutReport{From: v.At, To: v.LogEnd, Records: v.Records}
+	if v.At < v.End {
+		d.WouldCut = mirrorrpc.CutReport{From: v.At, To: v.End, Records: v.Records}
 	}
 	if o := v.Oldest; o != nil {
 		d.OldestOpen = mirrorrpc.OpenTransaction{
-			ProducerID: o.ProducerID, ProducerEpoch: o.Epoch, FirstOffset: o.CurrentTxnFirstOffset, StartMs: v.Since,
+			ProducerID: o.ProducerID, ProducerEpoch: o.Epoch, FirstOffset: o.FirstOffset, StartMs: v.Since,
 		}
 	}
 }

@@ -247,6 +247,18 @@ func TestDefectsOfTheControlPlane(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
+	bothWays(t, clusterB, defect.DescribeHidesCut, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, lso := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		p := awaitMirror(t, c, "MIRRORING")
+		if wrong {
+			require.Equal(t, mirrorrpc.NothingCut, p.WouldCut)
+			require.Equal(t, mirrorrpc.NothingOpen, p.OldestOpen)
+		} else {
+			require.Equal(t, lso, p.WouldCut.From)
+			require.Equal(t, lso, p.OldestOpen.FirstOffset)
+		}
+	})
 	bothWays(t, clusterB, defect.MirrorStopStopsOthers, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a, c := newSource(t, clusterA), startMirrorNode(t, clusterC)
 		makeTopic(t, c, "other")

@@ -190,6 +190,12 @@ const (
 	// Seen: a development build of KIP-1279.
 	// Violates: OPS-1.
 	StopNotIdempotent Name = "stop-not-idempotent"
+	// DescribeHidesCut tells neither what a stop would cut nor which transaction
+	// holds it up.
+	// Seen: OPS-4 names it; nothing in KIP-1279 tells of it, so that a long-open
+	// transaction is noticed when its records, and all behind them, are gone.
+	// Violates: OPS-4.
+	DescribeHidesCut Name = "describe-hides-cut"
 	// MirrorStopStopsOthers stops the topics of the cluster's other mirrors too.
 	// Seen: KIP-1279 rules that fan-in is independent partition by partition.
 	// Violates: FI-1.
@@ -330,6 +336,7 @@ func All() []Name {
 		ControlRecordDelivered,
 		CutBarrierStillExpires,
 		DeleteRecordsWhileMirroring,
+		DescribeHidesCut,
 		DownstreamNotRealigned,
 		EpochBelowLog,
 		EpochGoesNegative,

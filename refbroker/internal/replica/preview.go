@@ -2,62 +2,43 @@ package replica
 
 import (
 	"fmt"
+	"time"
 
-	"watershed.example/psm"
+	"watershed.example/refbroker/internal/storage"
 )
 
-// previewed is a preview and the marks of the log that it was made from: describe
+// previewed is a preview, and the marks of the log that it was made from: describe
 // asks again and again.
 type previewed struct {
-	end, stable int64
-	preview     Preview
+	end, start, stable int64
+	preview            storage.StopPreview
+	// made is when, and took how long that took.
+	made time.Time
+	took time.Duration
 }
 
+// previewShare bounds what previews cost: one that took long is shown for so many
+// times as long, though more was mirrored meanwhile. It reads all that lies above
+// the last stable offset, and nobody may append to the log in that time.
+const previewShare = 20
+
 // Preview implements [API].
-func (p *Partition) Preview() (Preview, error) {
+func (p *Partition) Preview() (storage.StopPreview, error) {
 	o := p.Offsets()
 	p.mu.Lock()
 	last := p.previewed
 	p.mu.Unlock()
-	if last != nil && last.end == o.LogEnd && last.stable == o.LastStable {
+	began := time.Now()
+	if last != nil && (last.end == o.LogEnd && last.start == o.LogStart && last.stable == o.LastStable || began.Sub(last.made) < previewShare*last.took) {
 		return last.preview, nil
 	}
-	v, err := p.preview(o)
+	v, err := p.log.PreviewStop()
 	if err != nil {
-		return Preview{}, fmt.Errorf("%s: what a stop would cut: %w", p.Name(), storageError(err))
+		return v, fmt.Errorf("%s: what a stop would cut: %w", p.Name(), storageError(err))
 	}
+	now := time.Now()
 	p.mu.Lock()
-	p.previewed = &previewed{o.LogEnd, o.LastStable, v}
+	p.previewed = &previewed{v.End, o.LogStart, o.LastStable, v, now, now.Sub(began)}
 	p.mu.Unlock()
 	return v, nil
-}
-
-func (p *Partition) preview(o Offsets) (Preview, error) {
-	v := Preview{At: o.LogEnd, LogEnd: o.LogEnd, Since: -1}
-	for _, k := range p.Producers() {
-		if k.CurrentTxnFirstOffset >= 0 && (v.Oldest == nil || k.CurrentTxnFirstOffset < v.Oldest.CurrentTxnFirstOffset) {
-			v.Oldest = &k
-		}
-	}
-	if v.Oldest != nil && v.Oldest.CurrentTxnFirstOffset >= o.LogStart {
-		raw, err := p.log.Read(v.Oldest.CurrentTxnFirstOffset, o.LogEnd, 1, true)
-		if err == nil && len(raw) > 0 {
-			var b psm.Batch
-			if b, err = psm.DecodeHeader(raw); err == nil {
-				v.Since = b.BaseTimestamp
-			}
-		}
-		if err != nil {
-			return v, err
-		}
-	}
-	if o.LastStable >= o.LogEnd {
-		return v, nil
-	}
-	var err error
-	if v.At, err = p.log.StableCut(); err != nil {
-		return v, err
-	}
-	v.Records, err = p.log.CountRecords(v.At)
-	return v, err
 }

@@ -203,8 +203,9 @@ type API interface {
 	CutAnew(start int64, epoch int32, below []Barrier) error
 	// CountRecords counts the records from offset on, without control records.
 	CountRecords(offset int64) (int64, error)
-	// Preview says what a stop now would cut, and why (OPS-4).
-	Preview() (Preview, error)
+	// Preview says what a stop now would cut, and why (OPS-4). One that took long
+	// is some time old.
+	Preview() (storage.StopPreview, error)
 	// AppendBarrier appends this partition's own MIRROR_PID_RESET at the log
 	// end and returns its offset; stop is remembered beside the log, synced,
 	// before it. A barrier of this stop that is there already is found instead.
@@ -230,17 +231,6 @@ type Barrier struct {
 	// Writer is the cluster that wrote it, "" when not known.
 	Writer string
 	Own    bool
-}
-
-// Preview is what a stop would do to a log.
-type Preview struct {
-	// At is where the log would be cut, LogEnd where it ends, Records what lies
-	// between, without control records.
-	At, LogEnd, Records int64
-	// Oldest is the open transaction that began first, nil for none, and Since
-	// the timestamp of its first record in ms.
-	Oldest *psm.Producer
-	Since  int64
 }
 
 // Lineage is the barrier list of a leader's log, with the leader epoch in which

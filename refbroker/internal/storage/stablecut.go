@@ -15,10 +15,19 @@ import (
 // them, it would be open again, for good. A stop has to cut below it (TXN-3),
 // and the same question comes up again there. At the result, the last stable
 // offset of the cut log is its end.
+//
+// It takes all of the log for committed, as it is when a stop cuts.
 func (l *Log) StableCut() (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.lastStable
+	return l.stableCut()
+}
+
+func (l *Log) stableCut() (int64, error) {
+	at := l.logEnd
+	if first, open := l.state.FirstUndecided(); open {
+		at = max(first, l.logStart)
+	}
 	ends, err := l.endsAbove(at)
 	if err != nil || !ends {
 		return at, err
@@ -42,6 +51,50 @@ func (l *Log) StableCut() (int64, error) {
 			return at, nil
 		}
 	}
+}
+
+// StopPreview is what a stop would do to a log as it is at one moment.
+type StopPreview struct {
+	// At is where it would be cut, End where it ends, Records what lies between,
+	// without control records.
+	At, End, Records int64
+	// Oldest is the open transaction that began first, nil for none, and Since the
+	// timestamp of its first batch in ms, -1 where that is gone.
+	Oldest *psm.OpenTxn
+	Since  int64
+}
+
+// PreviewStop says what a stop now would cut. Nothing is appended meanwhile, so
+// that its parts are of one moment.
+func (l *Log) PreviewStop() (StopPreview, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := StopPreview{At: l.logEnd, End: l.logEnd, Since: -1}
+	if err := l.usable(); err != nil {
+		return v, err
+	}
+	for _, t := range l.state.OpenTransactions() {
+		if v.Oldest == nil || t.FirstOffset < v.Oldest.FirstOffset {
+			v.Oldest = &t
+		}
+	}
+	if v.Oldest == nil {
+		return v, nil // and so nothing is cut
+	}
+	var err error
+	if v.At, err = l.stableCut(); err != nil {
+		return v, err
+	}
+	err = l.replay(v.At, l.logEnd, func(b *psm.Batch) error {
+		if !b.IsControl() {
+			v.Records += int64(b.Count)
+		}
+		if b.BaseOffset <= v.Oldest.FirstOffset && v.Oldest.FirstOffset <= b.LastOffset {
+			v.Since = b.BaseTimestamp
+		}
+		return nil
+	})
+	return v, err
 }
 
 // endsAbove reports whether a transaction ends at or above offset.
