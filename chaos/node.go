@@ -126,8 +126,8 @@ func (p NodePlan) Validate() error {
 		return fmt.Errorf("node plan: a controller is that of its cluster, not of %q", p.Target.Of)
 	case p.Target.Role != Controller && !word(p.Target.Of):
 		return fmt.Errorf("node plan: %q is nothing to have a %s", p.Target.Of, p.Target.Role)
-	case p.Point != FirstWrite && !slices.Contains(Points(), p.Point):
-		return fmt.Errorf("node plan: unknown point %q (known: %s, %s)", p.Point, FirstWrite, strings.Join(Points(), ", "))
+	case p.Point != FirstWrite && !slices.Contains(AllPoints(), p.Point):
+		return fmt.Errorf("node plan: unknown point %q (known: %s, %s)", p.Point, FirstWrite, strings.Join(AllPoints(), ", "))
 	}
 	if _, _, err := p.Target.partition(); err != nil {
 		return fmt.Errorf("node plan: %w", err)

@@ -72,12 +72,25 @@ func Points() []string {
 	}
 }
 
+// AbortPoints are the points of the step that only stops in profile
+// kip1279-latest have, between last-mirrored-offset-persisted and
+// barrier-appended: what is open is aborted.
+func AbortPoints() []string {
+	return []string{"before:open-transactions-aborted", "after:open-transactions-aborted"}
+}
+
+// AllPoints lists the points of a stop in any profile, in their order.
+func AllPoints() []string {
+	all := Points()
+	return slices.Insert(all, slices.Index(all, "before:barrier-appended"), AbortPoints()...)
+}
+
 // Plan is one fault, when it strikes, and whom.
 type Plan struct {
 	Kind Kind
 	// Link is the name of the mirror's link, "A->B".
 	Link string
-	// Point is one of [Points].
+	// Point is one of [AllPoints].
 	Point string
 	// Delay, and the most that Jitter adds to it, are for [Latency]; zero stands
 	// for [DefaultDelay] and [DefaultJitter]. Seed decides the jitter.
@@ -158,8 +171,8 @@ func (p Plan) Validate() error {
 		return fmt.Errorf("fault plan: unknown fault %q (known: %s)", p.Kind, join(append([]Kind{None}, Kinds()...)))
 	case p.Link == "" || strings.ContainsAny(p.Link, " \t\n="):
 		return fmt.Errorf("fault plan: %q is no name of a link", p.Link)
-	case !slices.Contains(Points(), p.Point):
-		return fmt.Errorf("fault plan: unknown point %q (known: %s)", p.Point, strings.Join(Points(), ", "))
+	case !slices.Contains(AllPoints(), p.Point):
+		return fmt.Errorf("fault plan: unknown point %q (known: %s)", p.Point, strings.Join(AllPoints(), ", "))
 	case p.Delay < 0 || p.Delay > maxDelay || p.Jitter < 0 || p.Jitter > maxDelay:
 		return fmt.Errorf("fault plan: delay %s and jitter %s must lie between 0 and %s", p.Delay, p.Jitter, maxDelay)
 	case p.Kind != Latency && (p.Delay != 0 || p.Jitter != 0):

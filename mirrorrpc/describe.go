@@ -254,12 +254,15 @@ type DescribedMirror struct {
 	MirrorName           string
 	AuthorizedOperations int32
 	Topics               []DescribedTopic
+	// Profile is the text of KIP-1279 that the cluster follows, "" where it does
+	// not say: our addition, as a tagged field.
+	Profile string
 
 	// Configs are those that may change while the mirror runs, defaults too, and
 	// GroupsError is what keeps the broker that answers from mirroring groups'
 	// offsets. Ours.
-	Configs     []Config // tag 10000
-	GroupsError string   // tag 10001
+	Configs     []Config // tag 10001
+	GroupsError string   // tag 10002
 }
 
 // EpochResult is the last mirror epoch of one partition, -1 for none, and as
@@ -300,6 +303,9 @@ type Barrier struct {
 	// SourceClusterID is the cluster that the batch names, WriterClusterID the one
 	// that wrote it, "" when that is not known.
 	SourceClusterID, WriterClusterID string
+	// Markers is how many ABORT markers the writer's stop left right before it
+	// (profile kip1279-latest): the logs part where those begin.
+	Markers int64
 }
 
 func walkEpochResult(c *coder, e *EpochResult) {
@@ -317,7 +323,7 @@ func walkEpochResult(c *coder, e *EpochResult) {
 			b.CRC = uint32(crc)
 			c.text(&b.SourceClusterID)
 			c.text(&b.WriterClusterID)
-			c.tags()
+			c.tags(tagOf(FirstOwnTag, &b.Markers, 0, (*coder).int64))
 		}),
 		tagOf(FirstOwnTag+4, &e.LogName, "", (*coder).text),
 		tagArray(FirstOwnTag+5, &e.History, (*coder).text),
@@ -353,12 +359,13 @@ func (v *DescribeClusterMirrorsResponse) walk(c *coder) {
 			c.tags()
 		})
 		c.tags(
-			tagArray(FirstOwnTag, &e.Configs, func(c *coder, e *Config) {
+			tagOf(FirstOwnTag, &e.Profile, "", (*coder).text),
+			tagArray(FirstOwnTag+1, &e.Configs, func(c *coder, e *Config) {
 				c.text(&e.Name)
 				c.nullText(&e.Value)
 				c.tags()
 			}),
-			tagOf(FirstOwnTag+1, &e.GroupsError, "", (*coder).text),
+			tagOf(FirstOwnTag+2, &e.GroupsError, "", (*coder).text),
 		)
 	})
 	c.tags(tagArray(0, &v.LookupResults, func(c *coder, e *LookupResult) {

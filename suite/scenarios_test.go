@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"watershed.example/suite/check"
 	"watershed.example/suite/engine"
 )
 
@@ -57,6 +58,9 @@ func reproduce(test string, seed uint64) string {
 	}
 	if settings.Nodes > 0 {
 		fmt.Fprintf(&b, " -nodes=%d", settings.Nodes)
+	}
+	if settings.Profile == check.ProfileLatest {
+		b.WriteString(" -profile=" + string(settings.Profile))
 	}
 	b.WriteString(" -launcher=" + settings.Launcher) // auto may choose another one elsewhere
 	return b.String()
@@ -128,7 +132,7 @@ func playSeed(t *testing.T, ctx context.Context, sc engine.Scenario, o engine.Op
 		t.Fatalf("not started: %v", context.Cause(ctx))
 	}
 	defer admission.Release(weight)
-	o.Folder, o.Keep, o.Known = run.folder, settings.Keep, settings.Known
+	o.Folder, o.Keep, o.Known, o.Profile = run.folder, settings.Keep, settings.Known, settings.Profile
 	o.Progress = func(format string, args ...any) { t.Logf(format, args...) }
 	return engine.Run(ctx, sc, o)
 }

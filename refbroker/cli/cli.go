@@ -21,6 +21,8 @@ import (
 // Host is the world of a command: a node's, and a process's.
 type Host struct {
 	host.Host
+	// Getenv is where serve finds values of its flags; nil for nowhere.
+	Getenv         func(string) string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Signals makes SIGINT and SIGTERM end the command cleanly. A second one
@@ -37,7 +39,7 @@ type RaftStores = host.RaftStores
 // RealHost is this process and this machine.
 func RealHost() Host {
 	return Host{
-		Host: host.Real(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Host: host.Real(), Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Signals: true, Crash: crash,
 	}
 }

@@ -66,6 +66,8 @@ type describedRow struct {
 	// began first, null for none.
 	WouldCut   cutRow   `json:"wouldCut"`
 	OldestOpen *openRow `json:"oldestOpenTransaction"`
+	// Profile is the text of KIP-1279 that the cluster follows.
+	Profile string `json:"profile"`
 }
 
 // openRow is an open transaction.
@@ -115,7 +117,7 @@ func rowsOf(mirrors []mirrorrpc.DescribedMirror) []describedRow {
 					LastStableOffset: p.LastStableOffset, HighWatermark: p.HighWatermark, NonStable: p.NonStable,
 					AlignmentCut: cutRow(p.AlignmentCut), StopCut: cutRow(p.StopCut),
 					UpstreamClusterIDs: append([]string{}, p.UpstreamClusterIDs...),
-					WouldCut:           cutRow(p.WouldCut), OldestOpen: openOf(p.OldestOpen),
+					WouldCut:           cutRow(p.WouldCut), OldestOpen: openOf(p.OldestOpen), Profile: m.Profile,
 				}
 				if p.ErrorMessage != nil {
 					r.ErrorMessage = *p.ErrorMessage
@@ -130,7 +132,7 @@ func rowsOf(mirrors []mirrorrpc.DescribedMirror) []describedRow {
 func (describedTable) none() string { return "No mirror partitions found" }
 
 func (t describedTable) rows() [][]string {
-	rows := [][]string{{"MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE", "STEP", "STOP-OFFSET", "WOULD-CUT", "OLDEST-OPEN", "ERROR"}}
+	rows := [][]string{{"MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE", "STEP", "STOP-OFFSET", "WOULD-CUT", "OLDEST-OPEN", "PROFILE", "ERROR"}}
 	for _, r := range t {
 		cut := r.WouldCut.Records
 		if r.WouldCut.From < 0 && r.State == "STOPPED" {
@@ -138,7 +140,7 @@ func (t describedTable) rows() [][]string {
 		}
 		rows = append(rows, []string{
 			r.Mirror, r.Topic, strconv.Itoa(int(r.Partition)), number(r.SourceOffset), number(r.DestinationOffset),
-			number(r.Lag), r.State, dash(r.Phase), number(r.StopOffset), number(cut), r.OldestOpen.String(), dash(r.ErrorMessage),
+			number(r.Lag), r.State, dash(r.Phase), number(r.StopOffset), number(cut), r.OldestOpen.String(), dash(r.Profile), dash(r.ErrorMessage),
 		})
 	}
 	return rows

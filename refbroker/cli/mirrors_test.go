@@ -121,15 +121,15 @@ func TestDescribePrintsATableOrJSON(t *testing.T) {
 	p.OldestOpen = mirrorrpc.OpenTransaction{ProducerID: 1 << 60, ProducerEpoch: 2, FirstOffset: 6, StartMs: 1_700_000_000_000}
 	q := mirrorrpc.NewDescribedPartition()
 	q.PartitionIndex, q.StateValue, q.StopOffset, q.NonStable, q.BarrierOffset = 1, "STOPPED", 7, 0, 7
-	rows := described(rowsOf([]mirrorrpc.DescribedMirror{{MirrorName: "m", Topics: []mirrorrpc.DescribedTopic{
+	rows := described(rowsOf([]mirrorrpc.DescribedMirror{{MirrorName: "m", Profile: "kip1279-latest", Topics: []mirrorrpc.DescribedTopic{
 		{TopicName: "t", Partitions: []mirrorrpc.DescribedPartition{p, q}},
 	}}}))
 	var out bytes.Buffer
 	require.NoError(t, (&mirrorsOptions{output: "table"}).print(&out, rows))
 	want := []string{
-		"MIRROR TOPIC PARTITION SOURCE-OFFSET DESTINATION-OFFSET LAG STATE STEP STOP-OFFSET WOULD-CUT OLDEST-OPEN ERROR",
-		"m t 0 12 10 2 MIRRORING - - 3 producer 1152921504606846976 at 6 since 2023-11-14T22:13:20Z -",
-		"m t 1 - - - STOPPED - 7 - - -",
+		"MIRROR TOPIC PARTITION SOURCE-OFFSET DESTINATION-OFFSET LAG STATE STEP STOP-OFFSET WOULD-CUT OLDEST-OPEN PROFILE ERROR",
+		"m t 0 12 10 2 MIRRORING - - 3 producer 1152921504606846976 at 6 since 2023-11-14T22:13:20Z kip1279-latest -",
+		"m t 1 - - - STOPPED - 7 - - kip1279-latest -",
 	}
 	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		require.Equal(t, want[i], strings.Join(strings.Fields(line), " "))

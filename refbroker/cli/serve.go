@@ -45,12 +45,19 @@ Flags may come from a file, in YAML, under their names:
   topic-defaults:
     min.insync.replicas: 2
 
+Each flag has a variable of the same meaning, such as REFBROKER_NODE_ID for --node-id; flags that may be
+repeated take several values there, with space between. The command line goes before variables, and these
+before the file.
+
 SIGINT and SIGTERM stop it cleanly; a second one at once.`,
 		Example: `  refbroker serve
   refbroker serve --data-dir /tmp/east --listen 127.0.0.1:19092
   refbroker serve --config /etc/refbroker.yaml --http 127.0.0.1:9404 --log-format json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := fromEnvironment(h.Getenv, c.Flags()); err != nil {
+				return usageError{err}
+			}
 			if f.configFile != "" {
 				if err := fromFile(h.FS, f.configFile, c.Flags()); err != nil {
 					return usageError{err}

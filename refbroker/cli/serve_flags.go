@@ -52,7 +52,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.replicaLag, "replica-lag-time-max", replica.DefaultLag, "how long a replica may lag before it leaves the in-sync replicas")
 	flags.DurationVar(&f.retainEvery, "retention-check-interval", replica.DefaultRetentionEvery, "how often retention is applied to logs")
 	flags.DurationVar(&f.compactEvery, "compaction-interval", replica.DefaultCompactEvery, "how often logs are looked at that may be compacted")
-	flags.StringVar(&f.profile, "profile", "kip1279-v42", "text of KIP-1279 to follow: kip1279-v42")
+	flags.StringVar(&f.profile, "profile", string(quorum.V42), "text of KIP-1279 that the cluster follows, for good: kip1279-v42 (a stop cuts to the last stable offset) or kip1279-latest (it aborts what is open, and cuts nothing)")
 	flags.Int16Var(&f.transactionVersion, "transaction-version", 2, "transaction.version: 1, or 2 for KIP-890")
 	flags.StringArrayVar(&f.topicDefaults, "topic-defaults", nil, "config for topics that don't set it, `KEY=VALUE` (repeatable)")
 	f.limits.register(flags)
@@ -98,9 +98,13 @@ func (f *serveFlags) config() (broker.Config, error) {
 	return cfg, nil
 }
 
-func (f *serveFlags) checkPlain(*broker.Config) error {
+func (f *serveFlags) checkPlain(cfg *broker.Config) error {
 	if err := f.checkIdentity(); err != nil {
 		return err
+	}
+	var err error
+	if cfg.Profile, err = quorum.ParseProfile(f.profile); err != nil {
+		return fmt.Errorf("--%w", err)
 	}
 	if f.http != "" {
 		if err := checkAddress("http", f.http, 0); err != nil {
@@ -118,10 +122,6 @@ func (f *serveFlags) checkPlain(*broker.Config) error {
 		return fmt.Errorf("--retention-check-interval %s: want more than 0", f.retainEvery)
 	case f.compactEvery <= 0:
 		return fmt.Errorf("--compaction-interval %s: want more than 0", f.compactEvery)
-	case f.profile == "kip1279-latest":
-		return fmt.Errorf("--profile %s: not built yet (want kip1279-v42)", f.profile)
-	case f.profile != "kip1279-v42":
-		return fmt.Errorf("--profile %q: want kip1279-v42", f.profile)
 	case f.logFormat != "text" && f.logFormat != "json":
 		return fmt.Errorf("--log-format %q: want text or json", f.logFormat)
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, f.logLevel):

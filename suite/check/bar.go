@@ -106,30 +106,35 @@ func encodingFlaws(e *entry) (flaws [][2]string) {
 	return flaws
 }
 
-// bar3 holds that the barrier lies at L, with only the source's bytes below and
+// bar3 holds that the barrier lies at L, or right behind the ABORT markers that
+// begin there in profile kip1279-latest, with only the source's bytes below and
 // nothing of that source above. Batches of the destination's clients between L
 // and the barrier are RO-5's.
 func (j *judge) bar3(r *ruling) {
-	mirrored := 0
-	if j.run.Profile != ProfileV42 {
-		r.need(false, "the place of the barrier is judged for profile %s only", ProfileV42)
-	}
+	mirrored, markers := 0, 0
 	j.eachBarrier(r, func(p *part, s *side, i int) {
 		e := &s.entries[i]
 		if i != s.barrier {
 			return // a second one is BAR-1's
 		}
-		if p.reportedL >= 0 && p.reportedL != e.BaseOffset && s.cut != p.reportedL {
+		if j.run.latest() {
+			markers += j.aborting(r, p, s)
+		}
+		if p.reportedL >= 0 && (p.reportedL != e.BaseOffset || j.run.latest()) && s.cut != p.reportedL {
 			r.findings = append(r.findings, j.at(s, MisplacedBarrier, i,
-				fmt.Sprintf("the barrier at L, which the destination reported as %d", p.reportedL), fmt.Sprintf("offset %d", e.BaseOffset)))
+				fmt.Sprintf("what the destination wrote itself to begin at L, which the destination reported as %d", p.reportedL), fmt.Sprintf("offset %d", e.BaseOffset)))
 		}
 		if p.reportedBarrier >= 0 && p.reportedBarrier != e.BaseOffset {
 			r.findings = append(r.findings, j.at(s, MisplacedBarrier, i,
 				fmt.Sprintf("the barrier where the destination reported it, at %d", p.reportedBarrier), fmt.Sprintf("offset %d", e.BaseOffset)))
 		}
 		if least, hw := j.leastL(p); s.cut < least {
+			why := fmt.Sprintf("below which every transaction that began below %d has ended", least)
+			if j.run.latest() {
+				why = "and a stop cuts nothing"
+			}
 			r.findings = append(r.findings, j.at(s, MisplacedBarrier, i,
-				fmt.Sprintf("L at %d or above: the destination had shown high watermark %d while it mirrored, below which every transaction that began below %d has ended", least, hw, least),
+				fmt.Sprintf("L at %d or above: the destination had shown high watermark %d while it mirrored, %s", least, hw, why),
 				fmt.Sprintf("L = %d: the records from there on were cut", s.cut)))
 		}
 		for k := range s.entries[:i] {
@@ -147,12 +152,16 @@ func (j *judge) bar3(r *ruling) {
 		}
 	})
 	r.need(mirrored > 0, "no barrier has a mirrored batch below it")
+	if j.run.latest() {
+		r.need(markers > 0, "no stop had an open transaction to abort before its barrier")
+		r.saw("%d ABORT markers before them", markers)
+	}
 }
 
 // leastL is the offset below which a stop cuts nothing: the highest one at or
 // below the last stable offset that parts no transaction, at the highest high
 // watermark that the destination showed while it mirrored. An L from a stale
-// high watermark lies below it.
+// high watermark lies below it. In profile kip1279-latest nothing is cut.
 func (j *judge) leastL(p *part) (least, hw int64) {
 	if p.source == nil {
 		return 0, 0
@@ -164,6 +173,9 @@ func (j *judge) leastL(p *part) (least, hw int64) {
 				hw = max(hw, at)
 			}
 		}
+	}
+	if j.run.latest() {
+		return hw, hw
 	}
 	return p.source.unparted(hw), hw
 }

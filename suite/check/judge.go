@@ -61,6 +61,8 @@ type part struct {
 	// writable is since when clients' records at the source count: see
 	// [judge.writableSince].
 	writable int64
+	// latest says that the run's profile is kip1279-latest.
+	latest bool
 }
 
 // since is when the mirror was started: what began before belongs to an earlier
@@ -149,7 +151,7 @@ func (j *judge) event(e *history.Event) {
 func (j *judge) newPart(topic string, index int32) *part {
 	e := j.edge
 	p := &part{
-		edge: e, topic: topic, index: index, reportedL: -1, reportedBarrier: -1,
+		edge: e, topic: topic, index: index, latest: j.run.latest(), reportedL: -1, reportedBarrier: -1,
 		mirroring: e.mirroring, stopped: e.stopped, maxEndSeen: -1,
 	}
 	for i := range j.ev.Events {

@@ -49,7 +49,7 @@ func (s *side) replay() {
 	dropped := map[int64]*txn{} // what a barrier found open, by producer id
 	for i := range s.entries {
 		e := &s.entries[i]
-		key := txnKey{e.origin.mirrored(), e.ProducerID}
+		key := txnKey{e.origin.mirrored() || e.origin == stopMarker, e.ProducerID}
 		switch {
 		case e.origin == ownBarrier, e.origin == fromSource && e.IsBarrier(), s.whole && e.IsBarrier():
 			// What lies before a barrier is the upstream's, wherever the barrier

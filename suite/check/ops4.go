@@ -48,6 +48,9 @@ func (j *judge) foretold(r *ruling, p *part) (told int, last *history.Event) {
 			said = append(said, e)
 		}
 	}
+	if p.latest {
+		return j.openForetold(r, p, said), nil
+	}
 	for i, e := range said {
 		m := e.Mirror
 		if m.State != "MIRRORING" || m.WouldCut == (history.Cut{}) || j.upstreamCutsAfter(p, e.Seq) {

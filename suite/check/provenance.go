@@ -21,11 +21,12 @@ const (
 	unknownWriter               // a data batch without provenance
 	leftover                    // of the destination, from before the mirror's start: it should have been cut
 	staleCopy                   // equals what an upstream of the source held there, and has been cut since
+	stopMarker                  // a marker that the stop wrote before its barrier (profile kip1279-latest)
 	asIs                        // in a log that is looked at as one line of history
 )
 
 func (o origin) String() string {
-	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer", "of this cluster before the mirror started, not cut", "mirrored, cut upstream since", "as it lies there"}[o]
+	return [...]string{"mirrored", "mirrored, altered", "of the source, out of place", "of this cluster", "own barrier", "of an unknown writer", "of this cluster before the mirror started, not cut", "mirrored, cut upstream since", "of the stop", "as it lies there"}[o]
 }
 
 // mirrored says whether the batch came from the source, whatever became of it.
@@ -141,6 +142,9 @@ func newDestination(j *judge, p *part, r *Replica, older []*wirelog.Batch) *side
 		src.stopped = src.stopped || e.origin == ownBarrier
 		src.promoted = src.promoted || e.origin == ownBarrier || e.origin == local && !e.IsControl()
 	}
+	if j.run.latest() {
+		s.stopMarkers(p)
+	}
 	s.findCut(p)
 	s.index()
 	s.replay()
@@ -154,13 +158,9 @@ func (s *side) findCut(p *part) {
 	i := s.barrier
 	if i < 0 {
 		i = len(s.entries)
-		for i > 0 && s.entries[i-1].origin == local {
-			i--
-		}
-	} else {
-		for i > 0 && s.entries[i-1].origin == local {
-			i--
-		}
+	}
+	for i > 0 && (s.entries[i-1].origin == local || s.entries[i-1].origin == stopMarker) {
+		i--
 	}
 	switch {
 	case i < len(s.entries):

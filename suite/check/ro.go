@@ -217,7 +217,8 @@ var (
 	beforeBarrier = []string{
 		"before:fetchers-removed", "after:fetchers-removed", "before:settled", "after:settled",
 		"before:truncated", "recorded:truncated", "after:truncated", "before:last-mirrored-offset-persisted",
-		"after:last-mirrored-offset-persisted", "before:barrier-appended",
+		"after:last-mirrored-offset-persisted", "before:open-transactions-aborted", "after:open-transactions-aborted",
+		"before:barrier-appended",
 	}
 	afterBarrier = []string{"after:barrier-appended", "before:barrier-committed", "after:barrier-committed", "before:stopped"}
 )

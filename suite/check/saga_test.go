@@ -31,6 +31,8 @@ type saga struct {
 	edges  map[string]Edge
 	topic  string // that clients write to
 	dumps  []Dump
+	// keeps: in profile kip1279-latest inherited barriers do not expire producers.
+	keeps bool
 	// before is called at each named moment, such as "stopped 1": there a test
 	// spoils the run.
 	before map[string]func(*saga)
@@ -180,6 +182,7 @@ func (s *saga) endTxn(cluster, writer string, pid int64, epoch int16, number int
 // aborts, what the forged collisions are to meet, a plain record.
 func (s *saga) source(n int32) {
 	s.ep = n
+	s.at("profile", 0)
 	l := s.legs[n]
 	l.pid = int64(n) * 100
 	w := func(name string) string { return fmt.Sprint(strings.ToLower(l.src), n, "-", name) }
@@ -258,6 +261,11 @@ func (s *saga) copy(n int32) {
 		}
 		s.cut(l.dst, topic, endOf(dst[:common]))
 		s.logs[l.dst][topic] = append(s.logs[l.dst][topic], slices.Clone(src[common:])...)
+		for _, b := range src[common:] {
+			if s.run.latest() && !s.keeps && len(b.key) == 4 && b.key[3] == 7 {
+				s.own[l.dst][topic][b.base] = true // any barrier expires producers
+			}
+		}
 	}
 	s.epoch[l.dst] = max(s.epoch[l.dst], s.epoch[l.src])
 }
@@ -326,13 +334,36 @@ func (s *saga) request(n int32) {
 	s.probes(l)
 }
 
+// inLatest are the moments of a saga in profile kip1279-latest.
+func inLatest() map[string]func(*saga) {
+	return map[string]func(*saga){"profile 0": func(s *saga) { s.run.Profile = ProfileLatest }}
+}
+
+// abortOpen is what STOPPING does in profile kip1279-latest instead of the cut: it
+// ends what is open by markers from the log's end on.
+func (s *saga) abortOpen(l *leg, topic string) (lowest int64) {
+	lowest = s.end(l.dst, topic)
+	known := modelOf(s.logs[l.dst][topic], s.own[l.dst][topic]).producers
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		if p := known[id]; p.CurrentTxnStart >= 0 {
+			s.logs[l.dst][topic] = append(s.logs[l.dst][topic], marker(s.end(l.dst, topic), s.epoch[l.dst], id, int16(p.Epoch), wirelog.Abort))
+		}
+	}
+	return lowest
+}
+
 // stop does what STOPPING does: cut, barrier, STOPPED.
 func (s *saga) stop(n int32) {
 	s.ep = n
 	l := s.legs[n]
 	s.epoch[l.dst]++
+	lowest := map[string]int64{}
 	for _, topic := range sagaTopics {
 		at := modelOf(s.logs[l.dst][topic], s.own[l.dst][topic]).lso
+		if lowest[topic] = at; s.run.latest() {
+			lowest[topic] = s.abortOpen(l, topic)
+			at = s.end(l.dst, topic)
+		}
 		s.cut(l.dst, topic, at)
 		if topic == "t" {
 			l.l = at
@@ -343,7 +374,10 @@ func (s *saga) stop(n int32) {
 	s.at("stopped", n)
 	for _, topic := range sagaTopics {
 		at := endOf(s.logs[l.dst][topic]) - 1
-		s.state(l, topic, "STOPPED", at, at)
+		if !s.run.latest() {
+			lowest[topic] = at // a hook may have moved it
+		}
+		s.state(l, topic, "STOPPED", lowest[topic], at)
 	}
 	s.phase(history.Stopped)
 	s.sample(l.dst, n, history.WhenAfterStop)

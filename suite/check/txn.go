@@ -13,6 +13,9 @@ func (p *part) openAtStop() []*txn {
 	if p.source == nil || p.lead == nil {
 		return nil
 	}
+	if p.latest {
+		return p.source.openAt(p.lead.cut)
+	}
 	var open []*txn
 	for _, t := range p.source.txns {
 		held := t.first < p.lead.cut || t.first < p.maxEndSeen
@@ -259,10 +262,10 @@ func (j *judge) shown(r *ruling, p *part, reader string, offset int64, tag strin
 }
 
 // txn3 holds that a mirrored transaction that ended below L ended as at its
-// source, and that of one which did not, no record is there.
+// source, and that of one which did not, no record is there, or in profile
+// kip1279-latest that it is aborted.
 func (j *judge) txn3(r *ruling) {
 	j.needStop(r)
-	r.need(j.run.Profile == ProfileV42, "straddling transactions are judged for profile %s only", ProfileV42)
 	open, ended := 0, [2]int{}
 	for _, p := range j.parts() {
 		// What an unfinished stop has not cut yet tells nothing.
@@ -287,6 +290,8 @@ func (j *judge) txn3(r *ruling) {
 					if c.end != t.end || c.committed != t.committed {
 						r.findings = append(r.findings, j.at(s, TornOutcome, s.at(t.end), fmt.Sprintf("%s ended at %d (committed: %t), as at its source", name, t.end, t.committed), fmt.Sprintf("ended at %d (committed: %t)", c.end, c.committed)))
 					}
+				case t.first < s.cut && p.latest:
+					j.aborted(r, s, t, copied[t.first], name)
 				case t.first < s.cut:
 					r.findings = append(r.findings, j.at(s, OrphanTransaction, s.at(t.first), fmt.Sprintf("no record of %s: it did not end below L = %d", name, s.cut), "its record from offset "+fmt.Sprint(t.first)))
 				}
@@ -296,5 +301,9 @@ func (j *judge) txn3(r *ruling) {
 	r.need(open > 0, "no mirrored transaction was open at STOPPING")
 	r.need(ended[0] > 0, "no transaction was aborted below L")
 	r.need(ended[1] > 0, "no transaction was committed below L")
-	r.saw("%d transactions open at STOPPING left no record; %d committed and %d aborted ones ended as at the source", open, ended[1], ended[0])
+	became := "left no record"
+	if j.run.latest() {
+		became = "were aborted"
+	}
+	r.saw("%d transactions open at STOPPING %s; %d committed and %d aborted ones ended as at the source", open, became, ended[1], ended[0])
 }

@@ -84,7 +84,6 @@ var vacuousRuns = []struct {
 		w.drop(func(e *history.Event) bool { return e.Reader != nil })
 	}},
 	{"TXN-3", "open at STOPPING", notSeenOpen},
-	{"TXN-3", "profile", func(_ *testing.T, w *world) { w.run.Profile = ProfileLatest }},
 	{"TXN-4", "waited at the broker", func(_ *testing.T, w *world) {
 		w.drop(func(e *history.Event) bool { return e.Fetch != nil && e.Fetch.Served == history.LongPoll })
 	}},

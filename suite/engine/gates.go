@@ -56,7 +56,7 @@ func (w *gateWatch) rewatch(node int32) {
 		if h.Node() != node {
 			continue
 		}
-		for _, point := range chaos.Points() {
+		for _, point := range chaos.AllPoints() {
 			w.wg.Go(func() { w.watch(w.ctx, h, point) })
 		}
 	}

@@ -20,6 +20,9 @@ type Options struct {
 	Launcher     string
 	// Nodes is how many nodes each cluster has; 0 for as many as the scenario says.
 	Nodes int
+	// Profile is that of scenarios that have none of their own; "" for
+	// kip1279-v42.
+	Profile check.Profile
 	// Defects of the brokers: of all clusters, or with "NAME@CLUSTER" of that one.
 	Defects []string
 	// KafkaJars is the folder of Apache Kafka's jars, for scenarios whose source is
@@ -47,7 +50,7 @@ func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 	if o.Name == "" {
 		o.Name = sc.Name
 	}
-	sc = sc.On(o.Nodes)
+	sc = sc.On(o.Nodes).In(o.Profile)
 	res := &Result{
 		Scenario: sc, Name: o.Name, Seed: o.Seed, Reproduce: o.Reproduce, Started: time.Now(),
 		Folder: scenarioFolder(o.Folder, o.Name),

@@ -23,7 +23,7 @@ func (s *story) plan(o Options) *check.Run {
 	sc := s.scenario
 	r := &check.Run{
 		Version: check.RunVersion, Scenario: sc.Name, Seed: o.Seed, Command: o.Reproduce,
-		Launcher: s.world.launcher(), Profile: check.ProfileV42, Exercises: sc.Requirements(),
+		Launcher: s.world.launcher(), Profile: sc.Profile, Exercises: sc.Requirements(),
 		Floors:  check.Floors{Before: floorBefore, During: floorDuring, After: floorAfter},
 		Options: check.Options{StopBoundMs: stopBoundMs}, Defects: o.Defects,
 	}

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"watershed.example/chaos"
+	"watershed.example/suite/check"
 	"watershed.example/suite/contract"
 	"watershed.example/suite/history"
 	"watershed.example/topologies"
@@ -18,6 +20,8 @@ type Scenario struct {
 	// Name is topology/fault/phase, and stable: it is part of test names.
 	Name     string
 	Topology topologies.Topology
+	// Profile is the one that the clusters follow; "" for that of the run.
+	Profile check.Profile
 	// Episode is the number of the episode to whose stop all of the following
 	// happens; 0 for the first.
 	Episode int
@@ -96,6 +100,13 @@ func (s Scenario) On(nodes int) Scenario {
 	return s
 }
 
+// In returns the scenario with its clusters in a profile, unless it has one of its
+// own.
+func (s Scenario) In(p check.Profile) Scenario {
+	s.Profile = cmp.Or(s.Profile, p, check.ProfileV42)
+	return s
+}
+
 // replicated says whether partitions have several replicas.
 func (s Scenario) replicated() bool {
 	return !slices.ContainsFunc(s.Topology.Clusters, func(c topologies.Cluster) bool { return c.Replicas() < 2 })
@@ -114,6 +125,9 @@ func (s Scenario) Weight() (weight int64) {
 // holds are the gates at which the stop is held, in their order.
 func (s Scenario) holds() []string {
 	if s.EveryGate {
+		if s.Profile == check.ProfileLatest {
+			return chaos.AllPoints()
+		}
 		return chaos.Points()
 	}
 	if s.Plan != nil {
@@ -167,7 +181,7 @@ func (s Scenario) exercises(episode int) []string {
 		// What it would cut was described when nothing was written.
 		ids = append(ids, "OPS-4")
 	}
-	if slices.Index(chaos.Points(), s.CrashAt) >= slices.Index(chaos.Points(), "after:barrier-appended") {
+	if slices.Index(chaos.AllPoints(), s.CrashAt) >= slices.Index(chaos.AllPoints(), "after:barrier-appended") {
 		ids = append(ids, "PSM-3") // the barrier is in the log that it recovers
 	}
 	if n := s.Node; n != nil && n.Point == chaos.FirstWrite && n.Target.Role == chaos.Leader && n.Act == chaos.Kill {
@@ -269,7 +283,7 @@ func matrix() []Scenario {
 		all = append(all, beyond(t, struck, turn, 2*i)...)
 		turn += len(struck)
 	}
-	return slices.Concat(all, severalNodes(), barriersGone(), clusterAlone())
+	return slices.Concat(all, severalNodes(), barriersGone(), latestProfile(), clusterAlone())
 }
 
 // activePassive is the whole matrix of faults and points, and what goes wrong

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"watershed.example/fixtures"
+	"watershed.example/suite/check"
 	"watershed.example/suite/contract"
 	"watershed.example/suite/report"
 )
@@ -29,6 +30,9 @@ type Settings struct {
 	Out string
 	// Nodes is how many nodes each cluster has; 0 for as many as its scenario says.
 	Nodes int
+	// Profile is the text of KIP-1279 that the clusters of scenarios follow which
+	// have none of their own.
+	Profile check.Profile
 	// Keep leaves the brokers' data folders and the evidence of earlier runs.
 	Keep bool
 	// Full runs every scenario of the matrix, and the defects.
@@ -72,6 +76,7 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "seed", usage: "`N` decides traffic and faults; a run prints its own when none is given"},
 		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(fixtures.Names(), ", ")},
 		{name: "nodes", usage: "how many nodes each cluster has, `N`: 1 or 3 (default: as its scenario says)"},
+		{name: "profile", value: string(check.ProfileV42), usage: "text of KIP-1279 that brokers follow, `NAME`: kip1279-v42 or kip1279-latest"},
 		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
 		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
 		{name: "full", isBool: true, usage: "every scenario of the matrix, and the defects"},
@@ -133,6 +138,10 @@ func (s *Settings) Resolve(knownDefects []string) error {
 				s.Nodes = int(f.value[0] - '0')
 			default:
 				return bad("want 1 or 3")
+			}
+		case "profile":
+			if s.Profile = check.Profile(f.value); s.Profile != check.ProfileV42 && s.Profile != check.ProfileLatest {
+				return bad("want kip1279-v42 or kip1279-latest")
 			}
 		case "level":
 			if f.value == "" {

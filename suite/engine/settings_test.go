@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"io"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"watershed.example/fixtures"
+	"watershed.example/suite/check"
 	"watershed.example/suite/contract"
 )
 
@@ -35,8 +37,8 @@ func TestSettings(t *testing.T) {
 		{"nothing given", nil, nil, Settings{Launcher: auto.Name()}},
 		{
 			"flags", nil,
-			[]string{"-seed=7", "-launcher", "process", "-out=x", "-keep", "-full=true", "-defect=no-barrier@B", "-defect=pid-rewrite"},
-			Settings{Seed: 7, SeedGiven: true, Launcher: "process", Out: "x", Keep: true, Full: true, Defects: []string{"no-barrier@B", "pid-rewrite"}},
+			[]string{"-seed=7", "-profile=kip1279-latest", "-launcher", "process", "-out=x", "-keep", "-full=true", "-defect=no-barrier@B", "-defect=pid-rewrite"},
+			Settings{Seed: 7, SeedGiven: true, Profile: check.ProfileLatest, Launcher: "process", Out: "x", Keep: true, Full: true, Defects: []string{"no-barrier@B", "pid-rewrite"}},
 		},
 		{
 			"variables",
@@ -58,7 +60,8 @@ func TestSettings(t *testing.T) {
 		args []string
 		want Settings
 	}{
-		"a level, a soak, accepted violations", nil, []string{"-level=l2", "-duration=90m", "-known=known.yaml"},
+		"a level, a soak, accepted violations", nil,
+		[]string{"-level=l2", "-duration=90m", "-known=known.yaml"},
 		Settings{Launcher: auto.Name(), Level: &l2, Duration: 90 * time.Minute, KnownFile: "known.yaml"},
 	})
 	for _, test := range tests {
@@ -66,6 +69,7 @@ func TestSettings(t *testing.T) {
 			got, err := settingsOf(t, test.env, test.args...)
 			require.NoError(t, err)
 			got.all, got.Why = nil, ""
+			test.want.Profile = cmp.Or(test.want.Profile, check.ProfileV42)
 			require.Equal(t, test.want, *got)
 		})
 	}
@@ -81,6 +85,7 @@ func TestSettingsSayInOneLineWhatIsWrong(t *testing.T) {
 		{nil, []string{"-launcher=ship"}, `-launcher "ship": unknown launcher "ship" (known: auto, container, process)`},
 		{map[string]string{"WATERSHED_LAUNCHER": "ship"}, nil, `WATERSHED_LAUNCHER "ship": unknown launcher "ship" (known: auto, container, process)`},
 		{nil, []string{"-nodes=2"}, `-nodes "2": want 1 or 3`},
+		{map[string]string{"WATERSHED_PROFILE": "kip"}, nil, `WATERSHED_PROFILE "kip": want kip1279-v42 or kip1279-latest`},
 		{nil, []string{"-level=L5"}, `-level "L5": want L0, L1, L2, L3 or L4`},
 		{map[string]string{"WATERSHED_DURATION": "an hour"}, nil, `WATERSHED_DURATION "an hour": want a time such as 20m or 1h`},
 		{nil, []string{"-duration=0s"}, `-duration "0s": want a time such as 20m or 1h`},

@@ -35,7 +35,7 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 	}
 	w := &world{rec: rec, scenario: sc, data: filepath.Join(folder, "data"), keep: o.Keep}
 	spec := fixtures.Spec{
-		Topology: sc.Topology, Dir: w.data, Seed: o.Seed,
+		Topology: sc.Topology, Dir: w.data, Seed: o.Seed, Profile: string(sc.Profile),
 		Defects:      map[string][]string{},
 		OnNode:       w.onNode,
 		OnConnection: w.onConnection,

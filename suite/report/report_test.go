@@ -64,6 +64,7 @@ func strictXML(t require.TestingT, data []byte) {
 	}
 }
 
+// FA-23: what messages hold does not break the file.
 func TestJUnitIsStrictXMLWhateverTheMessagesHold(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, JUnit(&out, sample()))

@@ -45,7 +45,8 @@
 //   - followers keep no producer state (AppendAsFollower): DOUBLED, VISIBLE;
 //   - DeleteRecords does not write the log's start down (Partition.deleteRecords):
 //     ALONE.
-//
-// Not found in forty seeds: a replica that joins the ISR while it lacks up to
-// fifty records, which it lacks for milliseconds only.
+//   - a replica joins the ISR while it lacks up to fifty records
+//     (progress.joins): LOST, by TestAJoinerLeadsInVirtualTime. It lacks them for
+//     as long as a fetch is under way, so that one is held up, and the others are
+//     killed as soon as it has joined.
 package torture

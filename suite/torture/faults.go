@@ -153,6 +153,8 @@ func faults() []fault {
 			_ = n.client.ask(ctx, n.one(), req, kmsg.NewPtrElectLeadersResponse())
 			return func() error { return nil }, nil
 		}},
+		replicaMoves(),
+		joinerLeads(),
 		{name: "answers lost", do: func(n *nemesis) (func() error, error) {
 			n.history.notef("all connections of clients break")
 			for _, l := range n.clients {

@@ -39,6 +39,7 @@ type link struct {
 	mu      sync.Mutex // never held while waiting
 	rng     *rand.Rand
 	delay   time.Duration // most that a chunk is held up
+	usual   time.Duration // what that was at first
 	target  string        // "" while there is nobody
 	state   linkState
 	changed chan struct{} // closed at each change of state
@@ -72,7 +73,7 @@ func newLink(n network, rng *rand.Rand, delay time.Duration) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{net: n, listener: listener, rng: rng, delay: delay, changed: make(chan struct{}), pairs: map[*pair]struct{}{}}
+	l := &link{net: n, listener: listener, rng: rng, delay: delay, usual: delay, changed: make(chan struct{}), pairs: map[*pair]struct{}{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.work.Go(l.accept)
 	return l, nil
@@ -212,6 +213,16 @@ func (l *link) set(s linkState, broken bool) {
 	for _, p := range gone {
 		p.close()
 	}
+}
+
+// slow changes the most that a chunk is held up; -1 for what it was at first.
+func (l *link) slow(most time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if most < 0 {
+		most = l.usual
+	}
+	l.delay = most
 }
 
 // lead lets the link go to another address, "" for nobody.

@@ -76,3 +76,47 @@ func finish(t *testing.T, seed uint64, r *report, err error, told []byte) {
 	}
 	t.Fatalf("seed %d: %v\nwhat happened is in %s; again: go test ./suite/torture -run '%s' -seed %d -seeds 1", seed, err, dir, t.Name(), seed)
 }
+
+// A replica that was away, and leads as soon as it is in sync again, has all that
+// was acknowledged: it joins when it has, and not some records before.
+func TestAJoinerLeadsInVirtualTime(t *testing.T) {
+	const rounds = 3
+	for i := range max(1, *seeds/4) {
+		seed := *firstSeed + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v := newVirtual()
+				joined := joinerLeads()
+				p := &plan{
+					seed: seed, machine: v, load: 10 * time.Minute, think: 60 * time.Millisecond, timeout: 4 * time.Second, delay: 2 * time.Millisecond,
+					extra: []string{"--replica-lag-time-max", "2s", "--log-level", "info"},
+					trouble: func(ctx context.Context, n *nemesis, _ []partition) error {
+						for range rounds {
+							pause(ctx, 2*time.Second)
+							n.done[joined.name]++
+							undo, err := joined.do(n)
+							if err == nil {
+								pause(ctx, time.Duration(n.rng.Int64N(int64(time.Second))))
+								err = undo()
+							}
+							if err != nil {
+								return err
+							}
+							whole, cancel := context.WithTimeoutCause(ctx, settleWithin, fmt.Errorf("not within %s", settleWithin))
+							err = n.whole(whole, n.client)
+							cancel()
+							if err != nil {
+								return err
+							}
+						}
+						return nil
+					},
+				}
+				r, err := p.run(context.Background())
+				v.over.Wait()
+				finish(t, seed, r, err, v.told.bytes())
+			})
+		})
+	}
+}

@@ -10,14 +10,19 @@ import (
 	"watershed.example/refbroker/internal/wire"
 )
 
-// ApiVersions (key 18), versions 0 to 4: from 3 on features are told, from 4 on
-// also those whose lowest version is 0 (KIP-584, KIP-1022). It tells the very
-// table that requests are dispatched by. A version that is not served is
-// answered in version 0 (KIP-511).
+// ApiVersions (key 18), versions 0 to 5: from 3 on features are told, from 4 on
+// also those whose lowest version is 0 (KIP-584, KIP-1022); from 5 on a client that
+// means another cluster or node is sent back to its bootstrap addresses
+// (KIP-1242). It tells the very table that requests are dispatched by. A version
+// that is not served is answered in version 0 (KIP-511).
 func apiVersions(e *env.Env, table func() *wire.Table) wire.API {
-	return wire.Of("ApiVersions", 0, 4, func(_ context.Context, req *wire.Request, _ *kmsg.ApiVersionsRequest) (wire.Response, error) {
+	return wire.Of("ApiVersions", 0, 5, func(_ context.Context, req *wire.Request, r *kmsg.ApiVersionsRequest) (wire.Response, error) {
 		resp := kmsg.NewPtrApiVersionsResponse()
 		resp.Version = req.Version
+		if err := misrouted(e, req.Version, r); err != nil {
+			resp.ErrorCode = codeOf(err)
+			return resp, nil
+		}
 		for _, a := range table().APIs() {
 			if a.Key >= firstOwnKey || req.Unsupported && a.Key != req.Key {
 				continue // between nodes only; or nothing but what the client may ask instead
@@ -44,4 +49,18 @@ func apiVersions(e *env.Env, table func() *wire.Table) wire.API {
 		}
 		return resp, nil
 	})
+}
+
+// misrouted is why a client is not answered that means another cluster or node; it
+// names both or neither.
+func misrouted(e *env.Env, version int16, r *kmsg.ApiVersionsRequest) error {
+	switch {
+	case version < 5 || r.ClusterID == nil && r.NodeID < 0:
+		return nil
+	case r.ClusterID == nil || r.NodeID < 0:
+		return kerr.InvalidRequest
+	case *r.ClusterID != e.ClusterID || r.NodeID != e.NodeID:
+		return kerr.RebootstrapRequired
+	}
+	return nil
 }

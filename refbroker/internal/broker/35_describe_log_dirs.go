@@ -12,11 +12,11 @@ import (
 	"watershed.example/refbroker/internal/wire"
 )
 
-// DescribeLogDirs (key 35), versions 1 to 4: one folder, with the sizes of its
+// DescribeLogDirs (key 35), versions 1 to 5: one folder, with the sizes of its
 // logs. Its error is KAFKA_STORAGE_ERROR when a log in it is offline. How large the
-// volume is, from 4 on, is not known (-1).
+// volume is, from 4 on, is not known (-1); it is never cordoned (from 5 on).
 func describeLogDirs(replicas *replica.Manager) wire.API {
-	return wire.Of("DescribeLogDirs", 1, 4, func(_ context.Context, req *wire.Request, r *kmsg.DescribeLogDirsRequest) (wire.Response, error) {
+	return wire.Of("DescribeLogDirs", 1, 5, func(_ context.Context, req *wire.Request, r *kmsg.DescribeLogDirsRequest) (wire.Response, error) {
 		resp := kmsg.NewPtrDescribeLogDirsResponse()
 		resp.Version = req.Version
 		var wanted map[string][]int32 // nil for all

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -49,7 +50,7 @@ func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
 }
 
 func describeMirror(e *env.Env, m *mirror.Manager, img *quorum.Image, name string) mirrorrpc.DescribedMirror {
-	d := mirrorrpc.DescribedMirror{MirrorName: name, AuthorizedOperations: mirrorrpc.NoOperations}
+	d := mirrorrpc.DescribedMirror{MirrorName: name, AuthorizedOperations: mirrorrpc.NoOperations, Profile: string(cmp.Or(img.Profile, quorum.V42))}
 	link, ok := img.Mirrors[name]
 	if !ok {
 		d.ErrorCode = quorum.ErrNoMirror.Code
@@ -95,9 +96,10 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 	}
 	problem := p.Mirror.Error
 	var stopEpoch int32
+	var barrier int64
 	if n := len(p.Mirror.Stops); n > 0 {
 		last := p.Mirror.Stops[n-1]
-		d.StopOffset, stopEpoch = last.L, last.Epoch
+		d.StopOffset, barrier, stopEpoch = last.L, last.BarrierOffset, last.Epoch
 	}
 	if s, ok := m.Status(t.Name, t.ID, index); ok && p.Leader == e.NodeID {
 		d.Phase, d.SourceOffset = s.Phase, s.SourceHighWatermark
@@ -133,7 +135,7 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 			previewStop(e, part, &d)
 		}
 		for _, b := range part.Barriers() {
-			if b.Offset == d.StopOffset && b.LeaderEpoch >= stopEpoch {
+			if b.Offset == barrier && d.StopOffset >= 0 && b.LeaderEpoch >= stopEpoch {
 				d.BarrierOffset = b.Offset
 			}
 		}
@@ -205,7 +207,7 @@ func lookUpPartition(e *env.Env, img *quorum.Image, requester string, t *quorum.
 	r.LeaderEpoch, r.LogStartOffset = lineage.LeaderEpoch, lineage.LogStart
 	for _, b := range lineage.Barriers {
 		r.Barriers = append(r.Barriers, mirrorrpc.Barrier{
-			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, WriterClusterID: b.Writer,
+			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, WriterClusterID: b.Writer, Markers: b.Markers,
 		})
 	}
 }

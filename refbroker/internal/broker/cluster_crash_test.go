@@ -22,13 +22,23 @@ import (
 	"watershed.example/mirrorrpc"
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/mirror"
+	"watershed.example/refbroker/internal/quorum"
 )
 
 // crash is one cell of the crash matrix: who is struck, how, and at which point
-// of a stop.
-type crash struct{ victim, fault, point string }
+// of a stop in a profile.
+type crash struct {
+	victim, fault, point string
+	profile              quorum.Profile
+}
 
-func (c crash) String() string { return c.victim + "/" + c.fault + "/" + c.point }
+func (c crash) String() string {
+	name := c.victim + "/" + c.fault + "/" + c.point
+	if c.profile == quorum.Latest {
+		name = "latest/" + name
+	}
+	return name
+}
 
 // Victims. The controller leads the metadata quorum; a leader leads the
 // partition whose stop comes to the point.
@@ -50,10 +60,10 @@ const (
 // atRequest is the point of a stop that is just being asked for.
 const atRequest = "request"
 
-// crashMatrix lists all cells.
-func crashMatrix() []crash {
+// crashMatrix lists all cells of a profile.
+func crashMatrix(profile quorum.Profile) []crash {
 	points := []string{atRequest}
-	for _, step := range mirror.Steps() {
+	for _, step := range mirror.StepsIn(profile) {
 		points = append(points, "before:"+step)
 		if step == mirror.StepTruncated {
 			points = append(points, mirror.PointRecorded)
@@ -64,7 +74,7 @@ func crashMatrix() []crash {
 	for _, victim := range []string{leaderNode, followerNode, controllerNode, bothNode, sourceNode} {
 		for _, fault := range []string{killed, cutOff, frozen} {
 			for _, point := range points {
-				all = append(all, crash{victim, fault, point})
+				all = append(all, crash{victim, fault, point, profile})
 			}
 		}
 	}
@@ -103,11 +113,14 @@ func covering(all []crash, short bool) []crash {
 // Without WATERSHED_CRASH_MATRIX a part of the matrix runs that covers all
 // pairs of victim, fault and point; with WATERSHED_CRASH_MATRIX=all the whole.
 func TestAStopSurvivesACrashAtEachStep(t *testing.T) {
-	cells := crashMatrix()
+	cells, latest := crashMatrix(quorum.V42), crashMatrix(quorum.Latest)
+	all := len(cells) + len(latest)
 	if os.Getenv("WATERSHED_CRASH_MATRIX") != "all" {
-		cells = covering(cells, testing.Short())
+		// What the profiles have in common needs no pairs twice.
+		cells, latest = covering(cells, testing.Short()), covering(latest, true)
 	}
-	t.Logf("%d of %d cells", len(cells), len(crashMatrix()))
+	cells = append(cells, latest...)
+	t.Logf("%d of %d cells", len(cells), all)
 	for _, c := range cells {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
@@ -183,9 +196,12 @@ type story struct {
 	gate   *strikeGate
 	source *Node
 	conf   Config // the source's
-	// cut is L, by partition.
+	// cut is L, by partition; in profile kip1279-latest, where L is what was there
+	// when the fetchers were removed, where the first transaction opened that stays
+	// open.
 	cut     map[topicPartition]int64
 	below   map[topicPartition][]byte
+	open    []int64 // producer ids of the transactions that stay open, sorted
 	struck  topicPartition
 	victim  int32 // -1 for the source
 	began   time.Time
@@ -198,6 +214,7 @@ func survive(t *testing.T, cell crash) {
 	s := &story{cell: cell, ctx: ctx, began: time.Now(), gate: newStrikeGate(), cut: map[topicPartition]int64{}, below: map[topicPartition][]byte{}, probers: map[topicPartition]*prober{}}
 	sea := newSea()
 	s.conf = sea.config(t, crashSourceHost, crashSource, 1)
+	s.conf.Profile = cell.profile
 	var err error
 	s.source, err = Start(ctx, s.conf)
 	require.NoError(t, err)
@@ -206,7 +223,7 @@ func survive(t *testing.T, cell crash) {
 			_ = s.source.Kill()
 		}
 	}()
-	s.bubbleCluster = newBubbleCluster(t, sea, func(c *Config) { c.Gate = s.gate })
+	s.bubbleCluster = newBubbleCluster(t, sea, func(c *Config) { c.Gate, c.Profile = s.gate, cell.profile })
 	defer s.closeAll()
 	s.fillSource()
 	s.mirrorAll()
@@ -325,7 +342,9 @@ func (s *story) fillSource() {
 		require.NoError(t, err)
 		return p
 	}
+	later := producer("open later") // of a lower id than what opens first
 	idempotent, txn, open := producer(""), producer("a"), producer("open")
+	s.open = []int64{later.id, open.id}
 	parts := []topicPartition{{"t", 0}, {"t", 1}, {"t", 2}}
 	for _, p := range parts {
 		send(idempotent, p, "a1", "a2", "a3")
@@ -347,6 +366,7 @@ func (s *story) fillSource() {
 		s.until("the markers of "+p.String(), func() bool { return stable(p) })
 		s.cut[p] = send(open, p, "open")
 		send(idempotent, p, "behind the open transaction")
+		send(later, p, "open too")
 	}
 	for range 3 {
 		raw := batchOf("plain", func(b *kmsg.RecordBatch) { // one of long ago would be deleted
@@ -647,10 +667,13 @@ func (s *story) check(when string) {
 		}
 		below := s.below[p]
 		require.True(t, bytes.HasPrefix(first, below), "%s: %s is not the source's below offset %d", when, p, s.cut[p])
-		rest := batchesOf(t, first[len(below):])
+		rest, l := batchesOf(t, first[len(below):]), s.cut[p]
+		if s.cell.profile == quorum.Latest {
+			rest, l = s.aborted(when, p, rest)
+		}
 		require.NotEmpty(t, rest)
-		require.True(t, rest[0].IsBarrier(), "%s: %s holds %+v at offset %d, where the barrier belongs", when, p, rest[0].Batch, s.cut[p])
-		require.Equal(t, s.cut[p], rest[0].BaseOffset, "%s: barrier of %s", when, p)
+		require.True(t, rest[0].IsBarrier(), "%s: %s holds %+v at offset %d, where the barrier belongs", when, p, rest[0].Batch, l)
+		require.Equal(t, l, rest[0].BaseOffset, "%s: barrier of %s", when, p)
 		require.Equal(t, crashSource, rest[0].Control.SourceClusterID)
 		var values []string
 		var at []int64
@@ -666,6 +689,29 @@ func (s *story) check(when string) {
 		// The last may be there without its acknowledgement.
 		require.LessOrEqual(t, len(values), s.probers[p].count()+1, "%s: local records of %s", when, p)
 	}
+}
+
+// aborted takes off what a stop in profile kip1279-latest leaves before its
+// barrier, from where the first transaction opened on: the source's batches, none
+// of them cut, and one ABORT marker for each transaction that is open, in the order of
+// producer ids. It returns the rest, and where that begins.
+func (s *story) aborted(when string, p topicPartition, rest []rawBatch) ([]rawBatch, int64) {
+	s.t.Helper()
+	at, theirs := s.cut[p], batchesOf(s.t, diskLog(s.t, s.conf, p))
+	for len(rest) > 0 && slices.ContainsFunc(theirs, func(b rawBatch) bool { return bytes.Equal(b.bytes, rest[0].bytes) }) {
+		at, rest = rest[0].LastOffset+1, rest[1:]
+	}
+	if p.topic != "t" {
+		return rest, at
+	}
+	for _, id := range s.open {
+		require.NotEmpty(s.t, rest)
+		b := rest[0]
+		require.Equal(s.t, psm.ControlAbort, b.Control.Type, "%s: %s holds %+v at offset %d, where a marker for producer %d belongs", when, p, b.Batch, at, id)
+		require.Equal(s.t, []int64{at, id}, []int64{b.BaseOffset, b.ProducerID}, "%s: marker in %s", when, p)
+		at, rest = b.LastOffset+1, rest[1:]
+	}
+	return rest, at
 }
 
 // rawBatch is a batch and its bytes.

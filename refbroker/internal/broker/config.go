@@ -9,6 +9,7 @@ import (
 	"watershed.example/refbroker/internal/gate"
 	"watershed.example/refbroker/internal/group"
 	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/wire"
 )
 
@@ -48,6 +49,9 @@ type Config struct {
 	// ReplicaLag how long a follower may lag before it leaves the ISR
 	// (replica.lag.time.max.ms); 0 for the defaults.
 	SessionTimeout, ReplicaLag time.Duration
+	// Profile is the text of KIP-1279 that the cluster follows, the same on all of
+	// its nodes; "" is the default.
+	Profile quorum.Profile
 	// TransactionVersion is 1 or 2 (the default).
 	TransactionVersion int16
 	// TopicDefaults are topic configs for topics that don't set them.
@@ -78,6 +82,9 @@ func (c *Config) complete() error {
 	}
 	if c.RaftListen == "" {
 		c.RaftListen = "127.0.0.1:0"
+	}
+	if c.Profile == "" {
+		c.Profile = quorum.V42
 	}
 	if c.TransactionVersion == 0 {
 		c.TransactionVersion = 2

@@ -98,15 +98,18 @@ func (n *Node) start(ctx context.Context, listeners []net.Listener) error {
 		return err
 	}
 	cfg.Operations.note(func(o *Operations) { o.node, o.incarnation, o.quorum = cfg.NodeID, n.incarnation, n.quorum })
+	if err := n.quorum.WaitReady(ctx); err != nil {
+		return fmt.Errorf("wait for a leader of the metadata quorum: %w", err)
+	}
+	if err := n.checkProfile(); err != nil {
+		return err
+	}
 	n.replicas, err = replica.NewManager(replica.Config{
 		Host: cfg.Host, NodeID: cfg.NodeID, ClusterID: clusterID, Dir: logs, Defects: cfg.Defects, Logger: cfg.Log, TopicDefaults: cfg.TopicDefaults,
-		Lag: cfg.ReplicaLag, RetentionEvery: cfg.RetainEvery, CompactEvery: cfg.CompactEvery,
+		Profile: cfg.Profile, Lag: cfg.ReplicaLag, RetentionEvery: cfg.RetainEvery, CompactEvery: cfg.CompactEvery,
 	})
 	if err != nil {
 		return err
-	}
-	if err := n.quorum.WaitReady(ctx); err != nil {
-		return fmt.Errorf("wait for a leader of the metadata quorum: %w", err)
 	}
 	if err := n.register(ctx, clean); err != nil {
 		return err
@@ -179,11 +182,23 @@ func cleanStop(fs afero.Fs, logs string) (bool, error) {
 	return afero.Exists(fs, filepath.Join(logs, ".kafka_cleanshutdown"))
 }
 
+// checkProfile refuses another profile than the cluster's before anything of the
+// logs is touched. What this node has not heard of yet, its registration does.
+func (n *Node) checkProfile() error {
+	_, err := n.quorum.Image().Try(quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: n.incarnation, Profile: n.cfg.Profile})
+	if err != nil {
+		return fmt.Errorf("data folder %s: %w", n.cfg.DataDir, err)
+	}
+	return nil
+}
+
 // registerPause is between two tries to register.
 const registerPause = 100 * time.Millisecond
 
 func (n *Node) register(ctx context.Context, clean bool) error {
-	c := quorum.RegisterBroker{ID: n.cfg.NodeID, Incarnation: n.incarnation, Listeners: map[string]string{}, Clean: clean}
+	c := quorum.RegisterBroker{
+		ID: n.cfg.NodeID, Incarnation: n.incarnation, Listeners: map[string]string{}, Clean: clean, Profile: n.cfg.Profile,
+	}
 	for _, l := range n.cfg.Listeners {
 		c.Listeners[l.Name] = l.Advertise
 		if l.Advertise == "" {

@@ -146,7 +146,7 @@ func (d *driver) cutTo(ctx context.Context, v view, part replica.API, source sou
 	if l := source.lineage; l != nil {
 		for _, b := range l.barriers {
 			if to.anew && b.Offset < to.at {
-				c.Below = append(c.Below, quorum.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer})
+				c.Below = append(c.Below, quorum.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer, Markers: b.Markers})
 			}
 		}
 	}

@@ -29,6 +29,12 @@ func (s *stopping) sourceID(v view) string {
 	return v.mirror.SourceClusterID
 }
 
+// keepsOpen says whether a defect has the stop keep transactions that are open
+// neither cut away nor aborted.
+func (s *stopping) keepsOpen() bool {
+	return s.d.m.defects.Has(defect.OpenTransactionsKept, defect.OpenTransactionsDroppedWithData)
+}
+
 // leavesOut says whether a defect has the stop go on without its barrier.
 func (s *stopping) leavesOut(ctx context.Context, v view) bool {
 	set := s.d.m.defects
@@ -54,10 +60,10 @@ const lateBarrierWait = time.Second
 // lateBarrier writes a stop's barrier once the partition is writable.
 func (s *stopping) lateBarrier(ctx context.Context, c *quorum.StopRecord) error {
 	first, cancel := context.WithTimeout(ctx, lateBarrierWait)
-	_ = awaitRole(first, s.part, func() bool { return s.part.Offsets().LogEnd > c.L })
+	_ = awaitRole(first, s.part, func() bool { return s.part.Offsets().LogEnd > c.Stop().BarrierOffset })
 	cancel()
 	for retry := newBackoff(); ; {
-		if _, err := s.part.AppendBarrier(stopOf(c)); err == nil {
+		if _, err := s.part.AppendBarrier(c.Stop()); err == nil {
 			return nil
 		}
 		if !retry.wait(ctx) {

@@ -40,6 +40,8 @@ type destination struct {
 	part   *fakePartition
 	gate   gate.Gate
 	faults defect.Set
+	// profile is the cluster's, chosen when it was made.
+	profile quorum.Profile
 
 	// dialled counts the connections to the source that are open.
 	dialled atomic.Int32
@@ -74,7 +76,9 @@ func (d *destination) SettleDebts(_ context.Context, p txn.Partition) error {
 
 func (d *destination) Partition(string, int32) (replica.API, error) { return d.part, nil }
 
-func newDestination(t *testing.T) *destination {
+func newDestination(t *testing.T) *destination { return newDestinationIn(t, quorum.V42) }
+
+func newDestinationIn(t *testing.T, p quorum.Profile) *destination {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	h := host.Host{
@@ -91,7 +95,7 @@ func newDestination(t *testing.T) *destination {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, q.Close()) })
 	require.NoError(t, q.WaitReady(t.Context()))
-	d := &destination{t: t, host: h, quorum: q, part: newFakePartition(t, q), gate: gate.Open{}, done: make(chan error, 1)}
+	d := &destination{t: t, profile: p, host: h, quorum: q, part: newFakePartition(t, q), gate: gate.Open{}, done: make(chan error, 1)}
 	d.host.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := h.Dial(ctx, network, address)
 		if err != nil {
@@ -115,7 +119,7 @@ func (d *destination) apply(c quorum.Command) {
 // start starts the node's process.
 func (d *destination) start() {
 	d.started++
-	d.apply(quorum.RegisterBroker{ID: 1, Incarnation: fmt.Sprint(d.started), Clean: false})
+	d.apply(quorum.RegisterBroker{ID: 1, Incarnation: fmt.Sprint(d.started), Clean: false, Profile: d.profile})
 	d.m = newManager(&env.Env{
 		NodeID: 1, ClusterID: ownID, Host: d.host, Log: slog.New(slog.DiscardHandler),
 		Replicas: d, Gate: d.gate, Defects: d.faults,

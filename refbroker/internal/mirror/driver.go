@@ -55,6 +55,8 @@ type view struct {
 	part   *quorum.Partition
 	mirror *quorum.Mirror
 	name   string // of the log
+	// profile is the cluster's.
+	profile quorum.Profile
 }
 
 func newDriver(ctx context.Context, m *Manager, key partitionKey) *driver {
@@ -78,7 +80,7 @@ func (d *driver) view() (view, error) {
 	if !ok {
 		return view{}, fmt.Errorf("mirror %q of topic %q: %w", t.Mirror, t.Name, quorum.ErrNoMirror)
 	}
-	return view{t, p, mirror, img.LogName(p)}, nil
+	return view{t, p, mirror, img.LogName(p), img.Profile}, nil
 }
 
 // stateIs ends the work on another state. A stop in progress goes on: it is
@@ -221,7 +223,7 @@ func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error 
 func replicaBarriers(list []quorum.Barrier) []replica.Barrier {
 	var all []replica.Barrier
 	for _, b := range list {
-		all = append(all, replica.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer})
+		all = append(all, replica.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer, Markers: b.Markers})
 	}
 	return all
 }

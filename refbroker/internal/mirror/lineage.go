@@ -126,7 +126,7 @@ func lineageOf(leader sourceLeader, r mirrorrpc.EpochResult, told bool, err erro
 	l := &lineage{logStart: r.LogStartOffset, name: r.LogName, history: r.History, upstream: r.UpstreamClusterIDs}
 	for _, b := range r.Barriers {
 		l.barriers = append(l.barriers, replica.Barrier{
-			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID,
+			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID, Markers: b.Markers,
 		})
 	}
 	return l, nil

@@ -54,7 +54,7 @@ type realReplicas struct {
 }
 
 func openReplicas(t *testing.T, d *destination) *realReplicas {
-	m, err := replica.NewManager(replica.Config{Host: d.host, NodeID: 1, Dir: "/logs", Defects: d.faults})
+	m, err := replica.NewManager(replica.Config{Host: d.host, NodeID: 1, Dir: "/logs", Defects: d.faults, Profile: d.profile})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &realReplicas{Manager: m, cancel: cancel}
@@ -84,7 +84,7 @@ func (r *realReplicas) crash(t *testing.T) {
 // run starts a process over the real replicas, and returns how to kill it.
 func (d *destination) runReal(g gate.Gate) (*Manager, *realReplicas, context.CancelCauseFunc, func()) {
 	d.started++
-	d.apply(quorum.RegisterBroker{ID: 1, Incarnation: fmt.Sprint(d.started)})
+	d.apply(quorum.RegisterBroker{ID: 1, Incarnation: fmt.Sprint(d.started), Profile: d.profile})
 	r := openReplicas(d.t, d)
 	m := newManager(&env.Env{
 		NodeID: 1, ClusterID: ownID, Host: d.host, Log: slog.New(slog.DiscardHandler),
@@ -147,24 +147,35 @@ func straddling() [][]byte {
 }
 
 func TestARealLogIsStoppedOnceWhereverItCrashed(t *testing.T) {
-	points := []string{"", PointRecorded}
-	for _, step := range Steps() {
-		points = append(points, "before:"+step, "after:"+step)
-	}
+	three := append(openAtThree(), records(6, 3, 2, 0, true, "open too"), records(7, 3, 9, 0, true, "and this"))
 	for _, c := range []struct {
 		name    string
+		profile quorum.Profile
 		batches [][]byte
-		lso, l  int64 // the last stable offset before, and where the stop cuts
-		below   int   // batches below l
+		lso, l  int64   // the last stable offset before, and where the stop ends what is mirrored
+		below   int     // batches below l
+		aborted []int64 // producers of the ABORT markers that begin at l
 	}{
-		{"open at the end", openAtThree(), 3, 3, 2},
-		{"straddling", straddling(), 7, 5, 2},
-		{"nothing open", openAtThree()[:2], 3, 3, 2},
-		{"empty", nil, 0, 0, 0},
+		{"open at the end", quorum.V42, openAtThree(), 3, 3, 2, nil},
+		{"straddling", quorum.V42, straddling(), 7, 5, 2, nil},
+		{"nothing open", quorum.V42, openAtThree()[:2], 3, 3, 2, nil},
+		{"empty", quorum.V42, nil, 0, 0, 0, nil},
+		{"latest, open at the end", quorum.Latest, openAtThree(), 3, 6, 4, []int64{7}},
+		{"latest, three open", quorum.Latest, three, 3, 8, 6, []int64{2, 7, 9}},
+		{"latest, straddling", quorum.Latest, straddling(), 7, 11, 7, []int64{7}},
+		{"latest, nothing open", quorum.Latest, openAtThree()[:2], 3, 3, 2, nil},
+		{"latest, empty", quorum.Latest, nil, 0, 0, 0, nil},
 	} {
+		points := []string{"", PointRecorded}
+		for _, step := range StepsIn(c.profile) {
+			points = append(points, "before:"+step, "after:"+step)
+		}
+		if c.profile == quorum.Latest && len(c.aborted) < 3 {
+			points = []string{"", PointRecorded, "after:" + StepAborted} // the rest is as in the other cases
+		}
 		for _, point := range points {
 			t.Run(c.name+", crash "+point, func(t *testing.T) {
-				d := newDestination(t)
+				d := newDestinationIn(t, c.profile)
 				d.crash()
 				g := &stoppingGate{point: point}
 				_, r, end, kill := d.runReal(g)
@@ -201,11 +212,14 @@ func TestARealLogIsStoppedOnceWhereverItCrashed(t *testing.T) {
 				}
 				defer func() { kill() }()
 				d.awaitState(quorum.Stopped)
-				requireCutOnce(t, part, slices.Concat(c.batches[:c.below]...), c.l)
+				requireCutOnce(t, part, slices.Concat(c.batches[:c.below]...), c.l, c.aborted...)
+				barrier := c.l + int64(len(c.aborted))
 				m := d.mirror()
 				require.Len(t, m.Stops, 1)
-				require.Equal(t, c.l, m.Stops[0].L, "the recorded L is where the barrier lies")
-				require.Equal(t, c.l, m.Stops[0].BarrierOffset)
+				require.Equal(t, c.l, m.Stops[0].L)
+				require.Equal(t, barrier, m.Stops[0].BarrierOffset)
+				require.Len(t, part.Barriers(), 1)
+				require.Equal(t, c.l, part.Barriers()[0].Fork(), "logs part where this cluster began to write")
 				require.Equal(t, c.l-1, m.LastMirroredOffset)
 
 				// The very batch header that the source's producer used is new here.
@@ -214,25 +228,37 @@ func TestARealLogIsStoppedOnceWhereverItCrashed(t *testing.T) {
 				defer cancel()
 				res, err := part.Append(ctx, records(0, 0, 5, 0, false, "a", "b"), replica.AppendOptions{Acks: -1, LeaderEpoch: -1})
 				require.NoError(t, err)
-				require.Equal(t, c.l+1, res.BaseOffset)
+				require.Equal(t, barrier+1, res.BaseOffset)
 				require.False(t, res.Duplicate)
 			})
 		}
 	}
 }
 
-// requireCutOnce checks that a log holds the source's bytes below l, one own
-// barrier at l and nothing else, and that nothing of the source is known.
-func requireCutOnce(t *testing.T, part replica.API, below []byte, l int64) {
+// requireCutOnce checks that a log holds the source's bytes below l, an ABORT
+// marker from l on for each producer given, then one own barrier and nothing
+// else, and that nothing of the source is known.
+func requireCutOnce(t *testing.T, part replica.API, below []byte, l int64, aborted ...int64) {
 	t.Helper()
 	got := rawLog(t, part)
 	require.Equal(t, string(below), string(got[:len(below)]))
-	b, err := psm.DecodeBatch(got[len(below):])
+	rest := got[len(below):]
+	for _, pid := range aborted {
+		b, err := psm.DecodeBatch(rest)
+		require.NoError(t, err)
+		require.Equal(t, psm.ControlAbort, b.Control.Type)
+		require.Equal(t, pid, b.ProducerID)
+		require.True(t, b.Transactional())
+		require.Equal(t, l, b.BaseOffset)
+		rest = rest[b.Size:]
+		l++
+	}
+	b, err := psm.DecodeBatch(rest)
 	require.NoError(t, err)
 	require.True(t, b.IsBarrier())
 	require.Equal(t, l, b.BaseOffset)
 	require.Equal(t, sourceID, b.Control.SourceClusterID)
-	require.Len(t, got, len(below)+b.Size, "something lies behind the barrier")
+	require.Len(t, rest, b.Size, "something lies behind the barrier")
 	require.Empty(t, part.Producers())
 	o := part.Offsets()
 	require.Equal(t, l+1, o.LogEnd)

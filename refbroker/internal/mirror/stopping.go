@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
@@ -20,6 +20,7 @@ const (
 	StepSettled          = "settled"
 	StepTruncated        = "truncated"
 	StepLastMirrored     = "last-mirrored-offset-persisted"
+	StepAborted          = "open-transactions-aborted" // in profile kip1279-latest only
 	StepBarrierAppended  = "barrier-appended"
 	StepBarrierCommitted = "barrier-committed"
 	StepStopped          = "stopped"
@@ -29,10 +30,13 @@ const (
 // cut, and the log is not cut yet.
 const PointRecorded = "recorded:" + StepTruncated
 
-// Steps lists the steps of STOPPING, in order.
-func Steps() []string {
-	names := make([]string, 0, len(steps()))
-	for _, s := range steps() {
+// Steps lists the steps of STOPPING in the default profile, in order.
+func Steps() []string { return StepsIn(quorum.V42) }
+
+// StepsIn lists those of a profile.
+func StepsIn(p quorum.Profile) []string {
+	var names []string
+	for _, s := range steps(p) {
 		names = append(names, s.name)
 	}
 	return names
@@ -64,8 +68,8 @@ type step struct {
 	aligned bool
 }
 
-func steps() []step {
-	return []step{
+func steps(p quorum.Profile) []step {
+	all := []step{
 		// Nothing records that no response is in flight; it costs nothing to
 		// make sure again.
 		{StepFetchersRemoved, never, (*stopping).removeFetchers, false},
@@ -76,6 +80,11 @@ func steps() []step {
 		{StepBarrierCommitted, never, (*stopping).commitBarrier, true},
 		{StepStopped, never, (*stopping).finish, false},
 	}
+	if p.CutsAtStop() {
+		return all
+	}
+	at := slices.IndexFunc(all, func(s step) bool { return s.name == StepBarrierAppended })
+	return slices.Insert(all, at, step{StepAborted, (*stopping).hasBarrier, (*stopping).abortOpen, true})
 }
 
 // stop takes the partition from STOPPING to STOPPED. It needs no source. After
@@ -88,7 +97,7 @@ func (d *driver) stop(part replica.API) error {
 			return err
 		}
 		s := &stopping{d: d, part: part}
-		for _, st := range steps() {
+		for _, st := range steps(v.profile) {
 			if (v.part.Mirror.Aligned || !st.aligned) && !st.done(s, v) {
 				s.queue = append(s.queue, st)
 			}
@@ -153,19 +162,20 @@ func recorded(_ *stopping, v view) bool { return v.part.Mirror.Current != nil }
 // isCut says whether the log has followed the recorded cut.
 func isCut(s *stopping, v view) bool {
 	c := v.part.Mirror.Current
-	return c != nil && (s.part.Offsets().LogEnd <= c.L || s.hasBarrier(v))
+	return c != nil && (s.part.Offsets().LogEnd <= c.L || s.hasBarrier(v) ||
+		c.Markers > 0 && s.part.EpochAt(c.L) >= c.Epoch)
 }
 
-// hasBarrier says whether this stop's own barrier is in the log: one at L with
-// the stop's epoch or a later one. A barrier at L that came from the source has
-// a lower epoch.
+// hasBarrier says whether this stop's own barrier is in the log: one at its place
+// with the stop's epoch or a later one. A barrier there that came from the source
+// has a lower epoch.
 func (s *stopping) hasBarrier(v view) bool {
 	c := v.part.Mirror.Current
 	if c == nil {
 		return false
 	}
 	for _, b := range s.part.Barriers() {
-		if b.Offset == c.L && b.LeaderEpoch >= c.Epoch && b.SourceClusterID == c.SourceClusterID {
+		if b.Offset == c.Stop().BarrierOffset && b.LeaderEpoch >= c.Epoch && b.SourceClusterID == c.SourceClusterID {
 			return true
 		}
 	}
@@ -187,14 +197,16 @@ func (s *stopping) settle(ctx context.Context, _ view) error {
 	if err != nil {
 		return err
 	}
-	if s.d.m.defects.Has(defect.OpenTransactionsKept, defect.OpenTransactionsDroppedWithData) {
+	if s.keepsOpen() {
 		o.LastStable = o.LogEnd
 	}
 	s.settledAt = o
 	return nil
 }
 
-// truncate records the cut to the last stable offset, and then cuts.
+// truncate records the cut to the last stable offset, and then cuts. In profile
+// kip1279-latest L is the log's end: the record begins the leader epoch of what
+// this cluster writes, and nothing is cut.
 func (s *stopping) truncate(ctx context.Context, v view) error {
 	d := s.d
 	c := v.part.Mirror.Current
@@ -206,7 +218,7 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 		}
 		err = d.record(ctx, quorum.CutForStop{
 			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch,
-			L: o.LastStable, LogEpoch: o.LogEpoch,
+			L: o.LastStable, Markers: s.markers(v), LogEpoch: o.LogEpoch,
 			LastMirroredOffset: o.LastStable - 1, LastMirroredEpoch: epochBelow(s.part, o.LastStable),
 			SourceClusterID: s.sourceID(v), Cut: cut,
 		})
@@ -228,7 +240,7 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 		return err
 	}
 	if s.d.m.defects.Has(defect.BarrierBeforeTruncation) {
-		if _, err := s.part.AppendBarrier(stopOf(c)); err != nil {
+		if _, err := s.part.AppendBarrier(c.Stop()); err != nil {
 			return err
 		}
 	}
@@ -275,7 +287,51 @@ func (s *stopping) persistLast(_ context.Context, v view) error {
 	return nil
 }
 
-// appendBarrier appends this stop's barrier at L, or finds it there.
+// markers is how many ABORT markers this stop will write before its barrier.
+func (s *stopping) markers(v view) int64 {
+	if v.profile.CutsAtStop() || s.keepsOpen() {
+		return 0
+	}
+	return s.part.OpenTransactions()
+}
+
+// abortOpen ends every transaction that is still open, which nobody else will:
+// its coordinator is the source's (TXN-1).
+func (s *stopping) abortOpen(ctx context.Context, v view) error {
+	c := v.part.Mirror.Current
+	if c == nil {
+		return errNoRecord
+	}
+	if s.keepsOpen() {
+		return nil
+	}
+	err := s.part.AbortOpen(c.Stop())
+	var other *replica.OpenTransactionsError
+	if !errors.As(err, &other) {
+		return err
+	}
+	// Whoever recorded the stop knew of others: see quorum.MoveBarrier.
+	d, end := s.d, s.part.Offsets().LogEnd
+	d.log.Warn("not as many transactions are open as the stop has markers for", "open", other.Open, "wanted", other.Wanted, "log_end", end)
+	err = d.record(ctx, quorum.MoveBarrier{
+		Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch, Markers: end - c.L + other.Open,
+	})
+	if err != nil {
+		return fmt.Errorf("record another place of the barrier: %w", err)
+	}
+	if v, err = d.view(); err != nil {
+		return err
+	}
+	if c = v.part.Mirror.Current; c == nil {
+		return errNoRecord
+	}
+	if err := inEpoch(ctx, s.part, v.part.LeaderEpoch); err != nil {
+		return err
+	}
+	return s.part.AbortOpen(c.Stop())
+}
+
+// appendBarrier appends this stop's barrier at its place, or finds it there.
 func (s *stopping) appendBarrier(ctx context.Context, v view) error {
 	c := v.part.Mirror.Current
 	if c == nil {
@@ -284,9 +340,9 @@ func (s *stopping) appendBarrier(ctx context.Context, v view) error {
 	if s.leavesOut(ctx, v) {
 		return nil
 	}
-	_, err := s.part.AppendBarrier(stopOf(c))
+	_, err := s.part.AppendBarrier(c.Stop())
 	if err == nil && s.d.m.defects.Has(defect.TwoBarriers) {
-		again := stopOf(c)
+		again := c.Stop()
 		again.BarrierOffset++
 		_, err = s.part.AppendBarrier(again)
 	}
@@ -301,7 +357,7 @@ func (s *stopping) commitBarrier(ctx context.Context, v view) error {
 	if s.d.m.defects.Has(defect.BarrierNotWaitedFor) || s.leavesOut(ctx, v) && !s.hasBarrier(v) {
 		return nil
 	}
-	return s.part.WaitCommitted(ctx, v.part.Mirror.Current.L)
+	return s.part.WaitCommitted(ctx, v.part.Mirror.Current.Stop().BarrierOffset)
 }
 
 // finish records STOPPED: from here on the partition is writable. A log that
@@ -327,8 +383,4 @@ func (s *stopping) finish(ctx context.Context, v view) error {
 		return s.lateBarrier(ctx, v.part.Mirror.Current)
 	}
 	return err
-}
-
-func stopOf(c *quorum.StopRecord) psm.Stop {
-	return psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: c.Epoch, SourceClusterID: c.SourceClusterID}
 }

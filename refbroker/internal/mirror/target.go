@@ -97,19 +97,20 @@ func related(a, b side) bool {
 	return false
 }
 
-// firstDifference is the lowest offset at which one list has a barrier that the
-// other has not.
+// firstDifference is the lowest offset at which one list has a stop that the
+// other has not: where its cluster began to write, which is the barrier's offset,
+// or below it where ABORT markers come first (profile kip1279-latest).
 func firstDifference(a, b []replica.Barrier) (offset int64, found bool) {
 	for i := 0; ; i++ {
 		switch {
 		case i == len(a) && i == len(b):
 			return 0, false
 		case i == len(a):
-			return b[i].Offset, true
+			return b[i].Fork(), true
 		case i == len(b):
-			return a[i].Offset, true
+			return a[i].Fork(), true
 		case !sameBarrier(a[i], b[i]):
-			return min(a[i].Offset, b[i].Offset), true
+			return min(a[i].Fork(), b[i].Fork()), true
 		}
 	}
 }

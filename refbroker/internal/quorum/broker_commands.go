@@ -18,6 +18,8 @@ type RegisterBroker struct {
 	// from an unclean stop may have lost acknowledged records: it leaves every
 	// ISR that has another member (KIP-966).
 	Clean bool `json:"clean"`
+	// Profile is the one that the broker was started with; "" is [V42].
+	Profile Profile `json:"profile,omitempty"`
 }
 
 // Kind names the command.
@@ -26,6 +28,10 @@ func (RegisterBroker) Kind() (string, int) { return "RegisterBroker", 1 }
 func (c RegisterBroker) apply(img *Image) (*Image, any, error) {
 	if c.ID < 0 {
 		return nil, nil, fmt.Errorf("broker id %d: %w", c.ID, kerr.InvalidRequest)
+	}
+	profile, err := img.joins(c.ID, c.Profile)
+	if err != nil {
+		return nil, nil, err
 	}
 	old := img.Brokers[c.ID]
 	b := &Broker{ID: c.ID, Incarnation: c.Incarnation, Listeners: maps.Clone(c.Listeners), Epoch: int64(img.Index) + 1}
@@ -36,6 +42,7 @@ func (c RegisterBroker) apply(img *Image) (*Image, any, error) {
 	next := img.withBroker(b).editReplicas(c.ID, func(img *Image, t *Topic, p *Partition) bool {
 		return p.restarted(c.ID, c.Clean, img.electionOf(t))
 	})
+	next.Profile = profile
 	return next, b, nil
 }
 

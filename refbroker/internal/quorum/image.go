@@ -24,6 +24,8 @@ type Image struct {
 	Mirrors   map[string]*Mirror
 	// NextProducerID is the first producer id of the next block.
 	NextProducerID int64
+	// Profile is the one that all brokers follow; "" is [V42].
+	Profile Profile `json:",omitempty"`
 	// Lowered is, by shard of the group coordinator, up to which number of
 	// [Lowering] it has done them.
 	Lowered map[int32]uint64
@@ -156,6 +158,9 @@ type Barrier struct {
 	SourceClusterID string `json:"sourceClusterId"`
 	// Writer is the id of the cluster whose stop it ended, "" when not known.
 	Writer string `json:"writer,omitempty"`
+	// Markers is how many ABORT markers that stop wrote right before it (profile
+	// kip1279-latest): logs part where they begin.
+	Markers int64 `json:"markers,omitempty"`
 }
 
 // LogName is the name of a partition's log among those of all clusters: it is
@@ -185,9 +190,11 @@ func (c *CutReport) with(d *CutReport) *CutReport {
 // StopRecord is what the quorum wrote when a stop cut the log: the truncation
 // to L, conditional on the leader epoch, and the last mirrored offset.
 type StopRecord struct {
-	// L is the last stable offset that the log was cut to; the barrier lies
-	// there.
+	// L is the first offset that this cluster writes itself: the last stable
+	// offset, to which the log was cut, or its end in profile kip1279-latest.
 	L int64
+	// Markers is how many ABORT markers lie between L and the barrier.
+	Markers int64 `json:",omitempty"`
 	// Epoch is the leader epoch that the cut made: the barrier's, or a later.
 	Epoch           int32
 	SourceClusterID string

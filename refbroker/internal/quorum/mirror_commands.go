@@ -19,6 +19,7 @@ func mirrorKinds() []kind {
 		kindOf(SetMirrorState{}).giving((*Partition)(nil)),
 		kindOf(AlignMirror{}).giving((*Partition)(nil)),
 		kindOf(CutForStop{}).giving((*Partition)(nil)),
+		kindOf(MoveBarrier{}).giving((*Partition)(nil)),
 		kindOf(FinishStop{}).giving((*Partition)(nil)),
 		kindOf(SetUpstream{}),
 		kindOf(LowerGroups{}),
@@ -275,7 +276,7 @@ func (c AlignMirror) edits(img *Image) (string, int32, func(*Partition) error) {
 		}
 		p.LeaderEpoch = max(p.LeaderEpoch, c.LogEpoch) + 1
 		m.Cutting = &AlignRecord{At: c.Target, Epoch: p.LeaderEpoch, Anew: c.Anew, Below: slices.Clone(c.Below)}
-		m.Stops = slices.DeleteFunc(slices.Clone(m.Stops), func(s psm.Stop) bool { return c.Anew || s.L >= c.Target })
+		m.Stops = slices.DeleteFunc(slices.Clone(m.Stops), func(s psm.Stop) bool { return c.Anew || s.BarrierOffset >= c.Target })
 		m.Discard = false
 		if c.Anew || c.Target == 0 {
 			m.History = nil // nothing of it is left
@@ -349,8 +350,10 @@ type CutForStop struct {
 	Topic       string `json:"topic"`
 	Partition   int32  `json:"partition"`
 	LeaderEpoch int32  `json:"leaderEpoch"`
-	// L is the last stable offset; the barrier will lie there.
-	L int64 `json:"l"`
+	// L is the last stable offset, where the barrier will lie, or in profile
+	// kip1279-latest the log's end, and the barrier will lie Markers above it.
+	L       int64 `json:"l"`
+	Markers int64 `json:"markers,omitempty"`
 	// LogEpoch is the latest leader epoch in the log, -1 in an empty one.
 	LogEpoch int32 `json:"logEpoch"`
 	// LastMirroredOffset and LastMirroredEpoch are of the last record below L.
@@ -382,11 +385,11 @@ func (c CutForStop) edits(img *Image) (string, int32, func(*Partition) error) {
 			return fmt.Errorf("cut for a stop at %d: one at %d was made already: %w", c.L, m.Current.L, kerr.InvalidUpdateVersion)
 		}
 		p.LeaderEpoch = max(p.LeaderEpoch, c.LogEpoch) + 1
-		m.Current = &StopRecord{L: c.L, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID}
+		m.Current = &StopRecord{L: c.L, Markers: c.Markers, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID}
 		p.cutTo(AlignRecord{At: c.L, Epoch: p.LeaderEpoch})
 		// What a stop at or above L wrote is cut away with the log.
-		m.Stops = slices.DeleteFunc(slices.Clone(m.Stops), func(s psm.Stop) bool { return s.L >= c.L })
-		m.Stops = append(m.Stops, psm.Stop{L: c.L, BarrierOffset: c.L, Epoch: p.LeaderEpoch, SourceClusterID: c.SourceClusterID})
+		m.Stops = slices.DeleteFunc(slices.Clone(m.Stops), func(s psm.Stop) bool { return s.BarrierOffset >= c.L })
+		m.Stops = append(m.Stops, m.Current.Stop())
 		m.LastMirroredOffset, m.LastMirroredEpoch = c.LastMirroredOffset, c.LastMirroredEpoch
 		m.StopCut = c.Cut
 		img.owe(m, c.L)

@@ -285,7 +285,7 @@ func (m *Manager) logConfig(t *quorum.Topic, c topicConfig) storage.Config {
 		FlushMessages: c.flushMessages, FlushMs: c.flushMs,
 		Producers: psm.Config{
 			VerifyTransactions: true, Log: m.cfg.Logger.With("topic", t.Name), Faults: faultsOf(m.cfg.Defects),
-			AnyBarrierExpires: m.cfg.AnyBarrierExpires || m.cfg.Defects.Has(defect.InheritedBarrierExpires),
+			AnyBarrierExpires: m.cfg.Profile.AnyBarrierExpires() || m.cfg.Defects.Has(defect.InheritedBarrierExpires),
 		},
 		ClusterID: m.cfg.ClusterID, Now: m.cfg.Host.Now, Logger: m.cfg.Logger, Defects: m.cfg.Defects,
 	}
@@ -302,7 +302,7 @@ func (m *Manager) open(t *quorum.Topic, name string, conf topicConfig) (*storage
 // newPartition is a partition whose log is still to be opened.
 func (m *Manager) newPartition(t *quorum.Topic, index int32, q *quorum.Partition) *Partition {
 	return &Partition{
-		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal,
+		topic: t.Name, topicID: t.ID, index: index, node: m.cfg.NodeID, internal: t.Internal, profile: m.cfg.Profile,
 		defects: m.cfg.Defects, logger: m.cfg.Logger, now: m.cfg.Host.Now, inflate: m.inflate, lowered: m.lowered, save: m.saveMarks,
 		forgotten: m.cfg.Defects.Has(defect.ReadOnlyAfterRestart) && t.Mirror != "" && q.Mirror.State == quorum.Stopped,
 		order:     lock.New(), role: role{leader: -1, epoch: -1}, lag: m.cfg.Lag, eligible: m.eligible, joined: m.joined, kept: -1,

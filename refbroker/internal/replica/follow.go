@@ -101,6 +101,10 @@ func (p *Partition) AppendFetched(f Fetched) error {
 			if _, err := p.log.DeleteRecords(f.LogStart); err != nil {
 				return fmt.Errorf("%s: log start of the leader: %w", p.Name(), storageError(err))
 			}
+			// As the leader does: a kill would bring the records back here.
+			if err := p.save(); err != nil {
+				return fmt.Errorf("%s: log start of the leader: %w", p.Name(), storageError(err))
+			}
 			moved = true
 		}
 		return nil

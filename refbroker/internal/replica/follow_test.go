@@ -470,3 +470,14 @@ func TestAnAckIsOfTheLeadershipThatAppended(t *testing.T) {
 	}
 	require.ErrorIs(t, <-answered, kerr.NotLeaderForPartition)
 }
+
+// What the leader has deleted stays deleted here after a kill.
+func TestAFollowersLogStartOutlivesAKill(t *testing.T) {
+	w := newWorld(t)
+	p := w.topic("t", nil, leader, node)
+	follow(t, p, 4, at(records(7, 0, 0, false, "a", "b", "c", "d"), 0, 0))
+	require.NoError(t, p.AppendFetched(Fetched{High: 4, LogStart: 3}))
+	w.restart(false)
+	require.EqualValues(t, 3, w.get("t").Offsets().LogStart)
+	require.Equal(t, []int64{7}, producers(w.get("t")))
+}

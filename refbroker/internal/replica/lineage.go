@@ -16,7 +16,7 @@ func (p *Partition) Barriers() []Barrier {
 	for i, b := range found {
 		out[i] = Barrier{
 			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC,
-			SourceClusterID: b.SourceClusterID, Writer: b.Writer, Own: own[i],
+			SourceClusterID: b.SourceClusterID, Writer: b.Writer, Markers: b.Markers, Own: own[i],
 		}
 	}
 	return out
@@ -51,7 +51,7 @@ func (p *Partition) RestoreBarriers(leaders []Barrier) error {
 func stored(list []Barrier) []storage.Barrier {
 	out := make([]storage.Barrier, len(list))
 	for i, b := range list {
-		out[i] = storage.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer}
+		out[i] = storage.Barrier{Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.Writer, Markers: b.Markers}
 	}
 	return out
 }

@@ -35,9 +35,8 @@ type Config struct {
 	Defects defect.Set
 	// Logger may be nil.
 	Logger *slog.Logger
-	// AnyBarrierExpires lets inherited barriers expire producers too, as the
-	// profile kip1279-latest does.
-	AnyBarrierExpires bool
+	// Profile is the cluster's; "" is the default.
+	Profile quorum.Profile
 	// TopicDefaults are topic configs for topics that do not set them.
 	TopicDefaults map[string]string
 	// CheckpointEvery is how often recovery points and high watermarks are

@@ -151,12 +151,20 @@ func (p *Partition) Settle(ctx context.Context) (Offsets, error) {
 		return o, err
 	}
 	if err = p.log.FlushBatches(); err == nil {
-		o.LastStable, err = p.log.StableCut()
+		o.LastStable, err = p.stopsAt(o)
 	}
 	if err != nil {
 		return o, fmt.Errorf("%s: %w", p.Name(), storageError(err))
 	}
 	return o, nil
+}
+
+// stopsAt is where a stop would end what is mirrored: L.
+func (p *Partition) stopsAt(o Offsets) (int64, error) {
+	if !p.profile.CutsAtStop() {
+		return o.LogEnd, nil
+	}
+	return p.log.StableCut()
 }
 
 // Cut implements [API]. It needs the image that the quorum record made:

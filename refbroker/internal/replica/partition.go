@@ -24,6 +24,7 @@ type Partition struct {
 	index    int32
 	node     int32
 	internal bool
+	profile  quorum.Profile
 	log      *storage.Log
 	defects  defect.Set
 	logger   *slog.Logger

@@ -32,7 +32,7 @@ func (p *Partition) Preview() (storage.StopPreview, error) {
 	if last != nil && (last.end == o.LogEnd && last.start == o.LogStart && last.stable == o.LastStable || began.Sub(last.made) < previewShare*last.took) {
 		return last.preview, nil
 	}
-	v, err := p.log.PreviewStop()
+	v, err := p.log.PreviewStop(p.profile.CutsAtStop())
 	if err != nil {
 		return v, fmt.Errorf("%s: what a stop would cut: %w", p.Name(), storageError(err))
 	}

@@ -192,7 +192,8 @@ type API interface {
 	// Settle waits until the high watermark has reached the log end. Its
 	// LastStable is where a stop cuts (L): the last stable offset, or below it
 	// where a transaction that began there ended above, which a cut between
-	// would leave open for good (TXN-3).
+	// would leave open for good (TXN-3). In profile kip1279-latest, which cuts
+	// nothing, it is the log end.
 	Settle(ctx context.Context) (Offsets, error)
 	// Cut truncates this leader's log to offset in the new leader epoch that
 	// the quorum record gave. Idempotent.
@@ -206,6 +207,13 @@ type API interface {
 	// Preview says what a stop now would cut, and why (OPS-4). One that took long
 	// is some time old.
 	Preview() (storage.StopPreview, error)
+	// OpenTransactions counts the transactions without a marker.
+	OpenTransactions() int64
+	// AbortOpen appends an ABORT marker for every transaction that is open, in the
+	// order of their producer ids, between L and the barrier of a stop (profile
+	// kip1279-latest). What an earlier try has written stays. It is an
+	// *OpenTransactionsError where there are not as many as the stop has.
+	AbortOpen(stop psm.Stop) error
 	// AppendBarrier appends this partition's own MIRROR_PID_RESET at the log
 	// end and returns its offset; stop is remembered beside the log, synced,
 	// before it. A barrier of this stop that is there already is found instead.
@@ -230,8 +238,15 @@ type Barrier struct {
 	SourceClusterID string
 	// Writer is the cluster that wrote it, "" when not known.
 	Writer string
-	Own    bool
+	// Markers is how many ABORT markers its stop wrote right before it (profile
+	// kip1279-latest).
+	Markers int64
+	Own     bool
 }
+
+// Fork is where its writer's log parts from that of the cluster that it
+// mirrored: the first offset that the stop wrote.
+func (b Barrier) Fork() int64 { return b.Offset - b.Markers }
 
 // Lineage is the barrier list of a leader's log, with the leader epoch in which
 // it holds: what a fetch in that epoch returns belongs to it.

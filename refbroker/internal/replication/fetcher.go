@@ -291,7 +291,7 @@ func (f *fetcher) lineage(ctx context.Context, p *followed) (replica.Lineage, er
 	l.LeaderEpoch, l.LogStart = r.LeaderEpoch, r.LogStartOffset
 	for _, b := range r.Barriers {
 		l.Barriers = append(l.Barriers, replica.Barrier{
-			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID,
+			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID, Markers: b.Markers,
 		})
 	}
 	return l, nil

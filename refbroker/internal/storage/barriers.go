@@ -22,11 +22,15 @@ type Barrier struct {
 	// Writer is the id of the cluster whose stop wrote it, "" when not known:
 	// the batch does not say.
 	Writer string `json:"writer,omitempty"`
+	// Markers is how many ABORT markers the writer's stop left right before it
+	// (profile kip1279-latest): its log parts from others where they begin. Where
+	// the writer is not known they are counted in the log, which may be too many.
+	Markers int64 `json:"markers,omitempty"`
 }
 
 // sameBatch reports whether two entries are of the same bytes.
 func (b Barrier) sameBatch(o Barrier) bool {
-	b.Writer, o.Writer = "", ""
+	b.Writer, b.Markers = o.Writer, o.Markers
 	return b == o
 }
 
@@ -111,26 +115,82 @@ func (l *Log) saveLists(lists barrierLists) error {
 
 // isOwn reports whether a barrier is the own one of one of the stops.
 func isOwn(stops []psm.Stop, b Barrier) bool {
-	return slices.ContainsFunc(stops, func(s psm.Stop) bool {
+	_, own := stopOf(stops, b)
+	return own
+}
+
+// stopOf is the stop that a barrier is the own one of.
+func stopOf(stops []psm.Stop, b Barrier) (psm.Stop, bool) {
+	i := slices.IndexFunc(stops, func(s psm.Stop) bool {
 		return s.BarrierOffset == b.Offset && s.SourceClusterID == b.SourceClusterID && b.LeaderEpoch >= s.Epoch
 	})
+	if i < 0 {
+		return psm.Stop{}, false
+	}
+	return stops[i], true
+}
+
+// writtenBy is the entry with its writer, and what that left before it.
+func (b Barrier) writtenBy(writer string, markers int64) Barrier {
+	b.Writer, b.Markers = writer, markers
+	return b
 }
 
 // entry is what the lists have to say of a barrier batch in the log.
 func (l *Log) entry(b *psm.Batch) Barrier {
 	e := Barrier{Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID}
-	if isOwn(l.stops, e) {
-		e.Writer = l.cfg.ClusterID
-		return e
+	if s, own := stopOf(l.stops, e); own {
+		return e.writtenBy(l.cfg.ClusterID, s.BarrierOffset-s.L)
 	}
 	for _, known := range [][]Barrier{l.barriers, l.expected} {
 		for _, k := range known {
 			if k.Writer != "" && k.sameBatch(e) {
-				e.Writer = k.Writer
+				e = e.writtenBy(k.Writer, k.Markers)
 			}
 		}
 	}
 	return e
+}
+
+// markersBefore counts the ABORT markers that lie in a row right below offset.
+func (l *Log) markersBefore(offset int64) (n int64, err error) {
+	from := l.logStart
+	for i := 1; i < len(l.segments); i++ {
+		if l.segments[i].base < offset {
+			from = max(l.logStart, l.segments[i-1].base) // a segment may begin between them
+		}
+	}
+	next := int64(-1)
+	err = l.replay(from, offset, func(b *psm.Batch) error {
+		switch {
+		case b.ProducerID < 0 || b.Control.Type != psm.ControlAbort:
+			n = 0
+		case b.BaseOffset != next:
+			n = 1
+		default:
+			n++
+		}
+		next = b.LastOffset + 1
+		return nil
+	})
+	if next != offset {
+		n = 0
+	}
+	return n, err
+}
+
+// countMarkers counts the markers before barriers whose writer nobody has told.
+func (l *Log) countMarkers(list []Barrier) error {
+	for i, b := range list {
+		if b.Writer != "" || b.Markers > 0 || b.Offset < l.logStart || isOwn(l.stops, b) {
+			continue
+		}
+		var err error
+		if list[i].Markers, err = l.markersBefore(b.Offset); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // KnowsWriter reports whether it is known which cluster wrote a barrier: this one
@@ -144,15 +204,17 @@ func (l *Log) KnowsWriter(b *psm.Batch) bool {
 
 // noteBarriers keeps the list of the log's barriers.
 func (l *Log) noteBarriers(batches []psm.Batch) {
-	found := false
+	before := len(l.barriers)
 	for i := range batches {
 		if b := &batches[i]; b.IsBarrier() {
 			l.barriers = append(l.barriers, l.entry(b))
-			found = true
 		}
 	}
-	if !found {
+	if len(l.barriers) == before {
 		return
+	}
+	if err := l.countMarkers(l.barriers[before:]); err != nil {
+		l.cfg.Logger.Warn("markers before a barrier are not counted", "log", l.dir, "error", err)
 	}
 	// The log has them too, and the lists what is not in it: so they are left to
 	// the next flush. Recovery finds what is in the active segment.
@@ -189,8 +251,8 @@ func (l *Log) SetStopsCut(stops []psm.Stop, cutEpoch int32) error {
 	lists.stops = slices.Clone(stops)
 	lists.barriers = slices.Clone(l.barriers)
 	for i, b := range lists.barriers {
-		if b.Writer == "" && isOwn(lists.stops, b) {
-			lists.barriers[i].Writer = l.cfg.ClusterID // found by recovery without the file
+		if s, own := stopOf(lists.stops, b); own && b.Writer == "" {
+			lists.barriers[i] = b.writtenBy(l.cfg.ClusterID, s.BarrierOffset-s.L) // found by recovery without the file
 		}
 	}
 	if err := l.saveLists(lists); err != nil {
@@ -292,7 +354,7 @@ func (l *Log) NoteBarriers(source []Barrier) error {
 		i := slices.IndexFunc(lists.barriers, s.sameBatch)
 		if i >= 0 && lists.barriers[i].Writer == "" && s.Writer != "" {
 			lists.barriers = slices.Clone(lists.barriers)
-			lists.barriers[i].Writer = s.Writer
+			lists.barriers[i] = s
 		}
 	}
 	if slices.Equal(lists.expected, l.expected) && slices.Equal(lists.barriers, l.barriers) {
@@ -325,7 +387,7 @@ func (l *Log) RestoreBarriers(of []Barrier) error {
 		case i < 0 && b.Offset < l.logStart:
 			lists.barriers = append(lists.barriers, b)
 		case i >= 0 && lists.barriers[i].Writer == "":
-			lists.barriers[i].Writer = b.Writer
+			lists.barriers[i] = b
 		}
 	}
 	slices.SortStableFunc(lists.barriers, func(a, b Barrier) int { return cmp.Compare(a.Offset, b.Offset) })

@@ -94,6 +94,11 @@ func (r *recovery) run() error {
 		return err
 	}
 	r.settle()
+	if r.rebuildFrom >= 0 {
+		if err := r.countMarkers(r.barriers); err != nil {
+			return err
+		}
+	}
 	if err := r.loadProducers(); err != nil {
 		return err
 	}
@@ -320,7 +325,7 @@ func (r *recovery) noteOf(b *psm.Batch) Barrier {
 	e := r.entry(b)
 	for _, n := range r.noted {
 		if e.Writer == "" && n.sameBatch(e) {
-			e.Writer = n.Writer
+			e = n
 		}
 	}
 	return e

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 
 	"watershed.example/psm"
@@ -64,9 +65,9 @@ type StopPreview struct {
 	Since  int64
 }
 
-// PreviewStop says what a stop now would cut. Nothing is appended meanwhile, so
-// that its parts are of one moment.
-func (l *Log) PreviewStop() (StopPreview, error) {
+// PreviewStop says what a stop now would cut, if stops do so at all. Nothing is
+// appended meanwhile, so that its parts are of one moment.
+func (l *Log) PreviewStop(cuts bool) (StopPreview, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := StopPreview{At: l.logEnd, End: l.logEnd, Since: -1}
@@ -82,6 +83,10 @@ func (l *Log) PreviewStop() (StopPreview, error) {
 		return v, nil // and so nothing is cut
 	}
 	var err error
+	if !cuts {
+		v.Since, err = l.timeAt(v.Oldest.FirstOffset)
+		return v, err
+	}
 	if v.At, err = l.stableCut(); err != nil {
 		return v, err
 	}
@@ -95,6 +100,22 @@ func (l *Log) PreviewStop() (StopPreview, error) {
 		return nil
 	})
 	return v, err
+}
+
+// timeAt is the timestamp of the batch that holds an offset, -1 where it is gone.
+func (l *Log) timeAt(offset int64) (ms int64, err error) {
+	ms = -1
+	found := errors.New("found")
+	err = l.replay(max(offset, l.logStart), l.logEnd, func(b *psm.Batch) error {
+		if b.BaseOffset <= offset {
+			ms = b.BaseTimestamp
+		}
+		return found
+	})
+	if errors.Is(err, found) {
+		err = nil
+	}
+	return ms, err
 }
 
 // endsAbove reports whether a transaction ends at or above offset.

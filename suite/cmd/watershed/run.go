@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"watershed.example/fixtures"
+	"watershed.example/suite/check"
 	"watershed.example/suite/engine"
 	"watershed.example/suite/report"
 )
@@ -142,11 +143,14 @@ func one(ctx context.Context, settings *engine.Settings, folder string, sc engin
 	if settings.Nodes > 0 {
 		again += fmt.Sprintf(" --nodes=%d", settings.Nodes)
 	}
+	if settings.Profile == check.ProfileLatest {
+		again += " --profile=" + string(settings.Profile)
+	}
 	for _, d := range settings.Defects {
 		again += " --defect=" + d
 	}
 	return engine.Run(ctx, sc, engine.Options{
-		Seed: settings.Seed, Folder: folder, Name: sc.Name, Launcher: settings.Launcher, Nodes: settings.Nodes,
+		Seed: settings.Seed, Folder: folder, Name: sc.Name, Launcher: settings.Launcher, Nodes: settings.Nodes, Profile: settings.Profile,
 		Defects: settings.Defects, Keep: settings.Keep, Known: settings.Known, Reproduce: again,
 	})
 }
