@@ -40,12 +40,15 @@ const (
 	Follower Role = "follower"
 	// Controller leads the metadata quorum.
 	Controller Role = "controller"
+	// Source leads a partition of a cluster that others mirror. Cut off, it is so
+	// from them too.
+	Source Role = "source"
 	// Coordinator coordinates the transactions of a transactional id.
 	Coordinator Role = "coordinator"
 )
 
 // Roles lists the roles.
-func Roles() []Role { return []Role{Leader, Follower, Controller, Coordinator} }
+func Roles() []Role { return []Role{Leader, Follower, Controller, Source, Coordinator} }
 
 // Target is a node of a cluster by its role, which is looked up when the fault
 // strikes.
@@ -137,7 +140,7 @@ func (p NodePlan) Validate() error {
 
 // partition is the target's, where its role is about one.
 func (t Target) partition() (topic string, index int32, err error) {
-	if t.Role != Leader && t.Role != Follower {
+	if t.Role != Leader && t.Role != Follower && t.Role != Source {
 		return "", 0, nil
 	}
 	dash := strings.LastIndexByte(t.Of, '-')

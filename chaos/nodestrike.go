@@ -54,6 +54,8 @@ type NodeStrike struct {
 	cluster *fixtures.Cluster
 	node    *fixtures.Node
 	before  map[*fixtures.Link]fixtures.Counts
+	// mirrors are links of mirrors that are cut for the node alone.
+	mirrors []*fixtures.Link
 	proof   NodeProof
 }
 
@@ -64,6 +66,9 @@ func NewNode(plan NodePlan, cluster *fixtures.Cluster) (*NodeStrike, error) {
 	}
 	if cluster == nil || cluster.Name() != plan.Target.Cluster {
 		return nil, fmt.Errorf("strike %s: there is no such cluster", plan)
+	}
+	if (plan.Act == CutOff || plan.Act == Strand) && len(cluster.LinksOf(1)) == 0 {
+		return nil, fmt.Errorf("strike %s: the cluster's nodes have no links between them", plan)
 	}
 	if n := len(cluster.Nodes()); n < 2 {
 		return nil, fmt.Errorf("strike %s: the cluster has %d node: whom would the others be without", plan, n)
@@ -101,7 +106,7 @@ func (s *NodeStrike) find(ctx context.Context) (*fixtures.Node, error) {
 		return nil, err
 	}
 	p, err := s.cluster.Partition(ctx, topic, index)
-	if err != nil || t.Role == Leader {
+	if err != nil || t.Role == Leader || t.Role == Source {
 		return p.Leader, err
 	}
 	for _, n := range p.InSync {
@@ -127,6 +132,9 @@ func (s *NodeStrike) Hit(ctx context.Context) (err error) {
 		err = s.end(ctx, s.node.Pause)
 	case CutOff:
 		s.cut(s.cluster.LinksOf(s.node.Number()))
+		if s.plan.Target.Role == Source {
+			s.cutMirrors()
+		}
 		err = s.awaitDropped(ctx)
 	case Strand:
 		s.cut(s.peerLinks())
@@ -166,6 +174,15 @@ func (s *NodeStrike) cut(links []*fixtures.Link) {
 	}
 }
 
+// cutMirrors cuts the node off from those who mirror its cluster. What is lost
+// there tells nothing of the node's fault: once the fetchers are gone nobody asks.
+func (s *NodeStrike) cutMirrors() {
+	s.mirrors = s.cluster.MirrorLinks()
+	for _, l := range s.mirrors {
+		l.CutNode(s.node.Number())
+	}
+}
+
 // awaitDropped waits until the cut has lost something: nodes that replicate, or
 // vote, are never silent for long.
 func (s *NodeStrike) awaitDropped(ctx context.Context) error {
@@ -197,6 +214,10 @@ func (s *NodeStrike) heal() {
 	for l := range s.before {
 		l.Heal()
 	}
+	for _, l := range s.mirrors {
+		l.HealNode(s.node.Number())
+	}
+	s.mirrors = nil
 	s.proof.Dropped = s.Proof().Dropped
 	s.before = nil
 }

@@ -288,6 +288,10 @@ type EpochResult struct {
 	// UpstreamClusterIDs are the clusters that it is mirrored from now, nearest
 	// first.
 	UpstreamClusterIDs []string
+	// ForgottenUpTo is the offset below which the log's cleaner may have removed
+	// tombstones and markers of transactions: who has less of the log than that
+	// never hears of what these ended.
+	ForgottenUpTo int64
 }
 
 // NewEpochResult returns a result in which nothing is told.
@@ -328,6 +332,7 @@ func walkEpochResult(c *coder, e *EpochResult) {
 		tagOf(FirstOwnTag+4, &e.LogName, "", (*coder).text),
 		tagArray(FirstOwnTag+5, &e.History, (*coder).text),
 		tagArray(FirstOwnTag+6, &e.UpstreamClusterIDs, (*coder).text),
+		tagOf(FirstOwnTag+7, &e.ForgottenUpTo, 0, (*coder).int64),
 	)
 }
 

@@ -1,7 +1,6 @@
 package suite_test
 
 import (
-	"flag"
 	"strings"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 //
 // It runs only when -run names it, or with -full.
 func TestDefects(t *testing.T) {
-	if !settings.Full && !strings.Contains(flag.Lookup("test.run").Value.String(), "TestDefects") {
+	if !settings.Full && !named("TestDefects") {
 		t.Skip("runs when named (-run TestDefects) or with -full")
 	}
 	uncached(t)

@@ -2,9 +2,7 @@ package suite_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +21,7 @@ import (
 // It runs only when -run names it, or with -full, and where Java and the jars are
 // (ci/kafka-source).
 func TestKafkaSource(t *testing.T) {
-	if !settings.Full && !strings.Contains(flag.Lookup("test.run").Value.String(), "TestKafkaSource") {
+	if !settings.Full && !named("TestKafkaSource") {
 		t.Skip("runs when named (-run TestKafkaSource, ci/kafka-source) or with -full")
 	}
 	jars, err := kafka.Jars()

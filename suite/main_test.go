@@ -133,6 +133,9 @@ func enoughTime() error {
 		return nil
 	}
 	need := engine.Estimate(engine.Scenarios(engine.Full)) + engine.EstimateDefects()
+	if named("TestCrashMatrix") {
+		need = engine.Estimate(engine.CrashMatrix())
+	}
 	if d := timeout(); d > 0 && d < need {
 		return fmt.Errorf("-full needs about %s here: give go test -timeout=%s", need.Round(time.Minute), (2 * need).Round(time.Minute))
 	}

@@ -21,6 +21,11 @@ func chosen() bool {
 	return strings.Contains(flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String(), "/")
 }
 
+// named says whether -run names a test.
+func named(test string) bool {
+	return strings.Contains(flag.Lookup("test.run").Value.String(), test)
+}
+
 // selection is which part of the matrix this run takes.
 func selection() engine.Selection {
 	switch {
@@ -127,11 +132,14 @@ func playSeed(t *testing.T, ctx context.Context, sc engine.Scenario, o engine.Op
 	if !sc.Kafka { // whose clusters are what they are
 		o.Launcher, o.Nodes = settings.Launcher, settings.Nodes
 	}
-	weight := min(sc.On(o.Nodes).Weight(), engine.Capacity())
-	if err := admission.Acquire(ctx, weight); err != nil {
+	room, weight := admission, min(sc.On(o.Nodes).Weight(), engine.Capacity())
+	if named("TestCrashMatrix") {
+		room, weight = crashes, 1
+	}
+	if err := room.Acquire(ctx, weight); err != nil {
 		t.Fatalf("not started: %v", context.Cause(ctx))
 	}
-	defer admission.Release(weight)
+	defer room.Release(weight)
 	o.Folder, o.Keep, o.Known, o.Profile = run.folder, settings.Keep, settings.Known, settings.Profile
 	o.Progress = func(format string, args ...any) { t.Logf(format, args...) }
 	return engine.Run(ctx, sc, o)

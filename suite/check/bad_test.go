@@ -456,6 +456,22 @@ func TestARefusalCountsFromTheMomentThatStoppedWasSeen(t *testing.T) {
 	v := verdicts(t, w)["RO-4"]
 	require.Equal(t, Violated, v.Outcome, v.Reason)
 
+	// A node that was paused comes back, and has yet to hear of it.
+	w = newWorld(0)
+	began, refused = refusal(w)
+	after(w, history.Event{Kind: history.KindFaultStart, Fault: &history.Fault{ID: "n", Name: "pause", Link: "node:leader of t-0 on B"}}, began, refused)
+	v = verdicts(t, w)["RO-4"]
+	require.Equal(t, Held, v.Outcome, v.Reason)
+
+	// Once all nodes serve again it may not.
+	w = newWorld(0)
+	began, refused = refusal(w)
+	after(w, history.Event{Kind: history.KindFaultStart, Fault: &history.Fault{ID: "n", Name: "pause", Link: "node:leader of t-0 on B"}})
+	i := slices.IndexFunc(w.events, func(e history.Event) bool { return isPhase(history.TrafficAfter)(&e) })
+	w.events = slices.Insert(w.events, i+1, began, refused)
+	v = verdicts(t, w)["RO-4"]
+	require.Equal(t, Violated, v.Outcome, v.Reason)
+
 	w = newWorld(0)
 	began, refused = refusal(w)
 	after(w, refused)

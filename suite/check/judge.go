@@ -39,6 +39,7 @@ type edge struct {
 	mirroring     int64 // every partition was seen MIRRORING
 	stopRequested int64
 	stopped       int64 // every partition was seen STOPPED
+	trafficAfter  int64 // every node that was struck is back, and serves
 	settled       int64
 	stopAt        int64 // time of the request, nanoseconds since 1970
 	stoppedAt     int64
@@ -96,7 +97,7 @@ func newView(t *trial, g *Edge, ep Episode, events []history.Event) *judge {
 		ev: &Evidence{Dir: t.ev.Dir, Run: t.ev.Run, Events: events, Replicas: t.logsOf(ep)},
 		edge: &edge{
 			Edge: *g, src: t.run.Cluster(g.Source), dst: t.run.Cluster(g.Destination),
-			started: never, mirroring: never, stopRequested: never, stopped: never, settled: never,
+			started: never, mirroring: never, stopRequested: never, stopped: never, trafficAfter: never, settled: never,
 		},
 	}
 	for i := range events {
@@ -127,6 +128,8 @@ func (j *judge) event(e *history.Event) {
 			if e.Seq < edge.stopped {
 				edge.stopped, edge.stoppedAt = e.Seq, e.At
 			}
+		case history.TrafficAfter:
+			edge.trafficAfter = min(edge.trafficAfter, e.Seq)
 		case history.Settled:
 			edge.settled = min(edge.settled, e.Seq)
 		}

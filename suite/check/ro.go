@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"watershed.example/suite/history"
 )
@@ -127,6 +128,7 @@ func (j *judge) ro4(r *ruling) {
 				}
 			case o.result.Outcome == history.OK:
 				note(o)
+			case o.result.Outcome == history.Refused && codes[o.result.Code] && j.mayNotKnow(p, o):
 			case o.result.Outcome == history.Refused && codes[o.result.Code]:
 				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the %s write of %s accepted: the partition is STOPPED", o.sent.Mode, who(o.sent.Tag)), answer(o.result)))
 			case o.result.Outcome == history.Refused:
@@ -143,6 +145,22 @@ func (j *judge) ro4(r *ruling) {
 	}
 	r.need(again > 0, "no client that was refused while mirroring was accepted later, without a restart between")
 	r.saw("%d clients refused while mirroring were accepted later", again)
+}
+
+// mayNotKnow says whether a write may have reached a node that was struck, and had
+// not heard yet of what went on without it: it takes itself for the leader still,
+// of a partition that mirrors.
+func (j *judge) mayNotKnow(p *part, o *operation) bool {
+	if o.began > p.trafficAfter {
+		return false
+	}
+	for i := range j.ev.Events {
+		e := &j.ev.Events[i]
+		if e.Kind == history.KindFaultStart && strings.HasPrefix(e.Fault.Link, "node:") && e.Seq < o.ended {
+			return true
+		}
+	}
+	return false
 }
 
 // restarted says whether a broker of the destination started between the stop's

@@ -44,7 +44,7 @@ func (t *trial) aloneOn(c *Cluster) *alone {
 		trial: t, run: t.run, ops: map[int64]*operation{}, ev: t.ev,
 		edge: &edge{
 			Edge: Edge{Destination: c.Name}, dst: c, started: never, mirroring: never,
-			stopRequested: never, stopped: never, settled: never,
+			stopRequested: never, stopped: never, trafficAfter: never, settled: never,
 		},
 	}
 	for i := range t.ev.Events {

@@ -47,6 +47,46 @@ func probedFailback(before map[string]func(*saga)) *saga {
 	return s
 }
 
+// A log that was cleaned past the place where it parted from the other is whole
+// again once it was mirrored into, or it was truncated and lacks what was compacted
+// away (AL-1).
+func TestACleanedLogIsCopiedAnew(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		cleans, lacks bool
+		outcome       Outcome
+	}{
+		{"cleaned, copied anew", true, false, Held},
+		{"cleaned, truncated", true, true, Violated},
+		{"never cleaned: for LOG-1 to say", false, true, Held},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := probedFailback(nil)
+			if tc.cleans {
+				i := slices.IndexFunc(s.events, func(e history.Event) bool { return e.Epochs != nil })
+				s.events = slices.Insert(s.events, i, history.Event{
+					Episode: 2, Kind: history.KindDisturbance, Disturbance: &history.Disturbance{What: history.Compaction, Cluster: "A", Over: true, Took: true},
+				})
+				for i := range s.events {
+					s.events[i].Seq = int64(i + 1)
+				}
+			}
+			if tc.lacks {
+				log := s.saved[2]["A"]["t"]
+				require.Less(t, log[1].base, int64(11), "below the parting")
+				s.saved[2]["A"]["t"] = slices.Delete(slices.Clone(log), 1, 2)
+			}
+			v := judged(s.evidence(t))["AL-1"]
+			require.Equal(t, tc.outcome, v.Outcome, "%s %v", v.Reason, v.Findings)
+			if tc.outcome == Violated {
+				require.Equal(t, MissingBatch, v.Findings[0].Anomaly)
+			} else if tc.cleans {
+				require.Contains(t, v.Reason, "3 logs had been cleaned past the parting, and are whole")
+			}
+		})
+	}
+}
+
 // probedFanOut stops one mirror of two, and later the other one.
 func probedFanOut(before map[string]func(*saga)) *saga {
 	s := newSaga("a-to-b", "a-to-c")

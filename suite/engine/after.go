@@ -30,7 +30,7 @@ func (e *episode) late(ctx context.Context) error {
 	}
 	e.fault.heal()
 	lives := e.story.world.lives(e.Mirror.From)
-	if err := e.source.endLive(lives); err != nil || !lives {
+	if err := e.source.endLive(lives); err != nil && !e.sourceStruck() || !lives {
 		return err
 	}
 	return e.source.late(ctx)

@@ -74,7 +74,7 @@ func (s Scenario) aloneExercises() []string {
 
 // cleans says whether the scenario waits for retention or the cleaner.
 func (s Scenario) cleans() bool {
-	return slices.ContainsFunc(append(s.Disturb, s.Vanish), func(d history.DisturbanceName) bool {
+	return s.CleanPast || slices.ContainsFunc(append(s.Disturb, s.Vanish), func(d history.DisturbanceName) bool {
 		return d == history.Retention || d == history.Compaction
 	})
 }

@@ -57,6 +57,7 @@ const (
 	failedOver   = "active-passive/no-fault/none"
 	everyGate    = "active-passive/no-fault/every-gate"
 	lateResponse = "active-passive/hold-and-release/after-barrier-appended"
+	cleanedFork  = "failback/cleaned/past-the-parting"
 	sourceDead   = "active-passive/source-killed/before-stop"
 	operated     = "active-passive/operation/every-state"
 	restarted    = "active-passive/restart/kill-9"
@@ -155,6 +156,7 @@ var defectCases = []defectCase{
 	{name: "epoch-below-log", scenario: chained, primary: "LOG-5", secondary: "LOG-3"},
 	// The mirror hangs where the logs differ: what it does not show is not judged.
 	{name: "downstream-not-realigned", scenario: chained, primary: "CH-3 LOG-1", secondary: "RO-2 BAR-3 CH-1 CH-2 CH-4 PSM-4 TXN-2 TXN-3"},
+	{name: "cleaned-log-truncated", scenario: cleanedFork, primary: "AL-1 LOG-1", secondary: "LOG-3 FB-1 FB-2 FB-3 PSM-4 PSM-5 TXN-2 TXN-3 IDEM-4"},
 	{name: "alignment-by-epochs-alone", scenario: failedBack, primary: "AL-1 FB-1", secondary: "LOG-1 LOG-3 RO-2 BAR-3 FB-2 FB-4 PSM-4 TXN-2 LOG-5"},
 
 	// A cluster by itself.

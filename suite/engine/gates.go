@@ -17,9 +17,11 @@ const lastPoint = "after:stopped"
 
 // hooks is what the engine asks of a broker's test hooks.
 type hooks interface {
-	// Node is the broker's number, and Lives says whether it runs.
+	// Node is the broker's number, Lives says whether it runs, and Stands whether
+	// it does, but is paused: then it answers nothing.
 	Node() int32
 	Lives() bool
+	Stands() bool
 	Hold(ctx context.Context, point, partition string) error
 	Release(ctx context.Context, point, partition string) error
 	// Await returns the partition of the next arrival at point that no earlier
@@ -147,19 +149,42 @@ func (g *gates) hold(ctx context.Context, point string) error {
 	return nil
 }
 
-// release lets go who is held at point, now and later.
+// release lets go who is held at point, now and later. Whoever is held on a node
+// that stands still stays so until [gates.releaseOn].
 func (g *gates) release(ctx context.Context, point string) error {
 	g.mu.Lock()
 	g.held = slices.DeleteFunc(g.held, func(p string) bool { return p == point })
 	g.mu.Unlock()
+	var moving []hooks
 	for _, h := range g.watch.nodes {
-		g.event(h.Node(), point, "", history.GateReleased)
+		if !h.Stands() {
+			g.event(h.Node(), point, "", history.GateReleased)
+			moving = append(moving, h)
+		}
 	}
+	for _, h := range moving {
+		if err := g.letGo(ctx, h, point); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseOn lets go who is held at point on a node that stood still.
+func (g *gates) releaseOn(ctx context.Context, node int32, point string) error {
 	for _, h := range g.watch.nodes {
-		for _, p := range g.parts {
-			if err := h.Release(ctx, point, p.String()); err != nil && h.Lives() {
-				return fmt.Errorf("release %s on node %d: %w", point, h.Node(), err)
-			}
+		if h.Node() == node {
+			g.event(node, point, "", history.GateReleased)
+			return g.letGo(ctx, h, point)
+		}
+	}
+	return fmt.Errorf("release %s: there is no node %d", point, node)
+}
+
+func (g *gates) letGo(ctx context.Context, h hooks, point string) error {
+	for _, p := range g.parts {
+		if err := h.Release(ctx, point, p.String()); err != nil && h.Lives() {
+			return fmt.Errorf("release %s on node %d: %w", point, h.Node(), err)
 		}
 	}
 	return nil

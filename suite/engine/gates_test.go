@@ -17,12 +17,15 @@ import (
 type scriptedHooks struct {
 	arrivals map[string]chan string
 	held     []string
+	stands   bool
 	released []string
 }
 
 func (s *scriptedHooks) Node() int32 { return 1 }
 
 func (s *scriptedHooks) Lives() bool { return true }
+
+func (s *scriptedHooks) Stands() bool { return s.stands }
 
 func (s *scriptedHooks) Hold(_ context.Context, point, partition string) error {
 	s.held = append(s.held, point+" "+partition)

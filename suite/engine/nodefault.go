@@ -120,14 +120,31 @@ func (e *episode) healNode(ctx context.Context) error {
 	if err := e.node.heal(ctx); err != nil {
 		return err
 	}
-	w := e.story.watches[e.node.strike.Plan().Target.Cluster]
-	if w != nil && e.node.strike.Proof().Ends > 0 && e.node.strike.Plan().Act != chaos.Pause {
-		w.rewatch(int32(e.node.strike.Node().Number()))
+	plan, node := e.node.strike.Plan(), int32(e.node.strike.Node().Number())
+	if w := e.story.watches[plan.Target.Cluster]; w != nil && e.node.strike.Proof().Ends > 0 {
+		switch {
+		case plan.Act != chaos.Pause:
+			w.rewatch(node)
+		case plan.Point != chaos.FirstWrite:
+			// It was held when it was paused, and passed over when the others were
+			// let go.
+			if err := e.gates.releaseOn(ctx, node, plan.Point); err != nil {
+				return err
+			}
+		}
 	}
-	if err := e.story.world.awaitWhole(ctx, e.node.strike.Plan().Target.Cluster, e.layout.All); err != nil {
+	if err := e.story.world.awaitWhole(ctx, plan.Target.Cluster, e.layout.All); err != nil {
 		return err
 	}
+	if e.sourceStruck() {
+		return awaitServing(ctx, e.source.raw, e.layout.All)
+	}
 	return awaitServing(ctx, e.promoted.raw, e.layout.All)
+}
+
+// sourceStruck says whether it was a node of the source.
+func (e *episode) sourceStruck() bool {
+	return e.node != nil && e.node.strike.Plan().Target.Cluster == e.Mirror.From
 }
 
 // awaitWhole waits until every node of a cluster is there, and every replica of

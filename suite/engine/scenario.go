@@ -56,6 +56,9 @@ type Scenario struct {
 	// Vanish is how barriers are taken from the destination's logs when the last
 	// episode has ended, or not: by a cleaner. "" for not at all.
 	Vanish history.DisturbanceName
+	// CleanPast has the old primary's cleaner go past the place where the logs part
+	// before it mirrors the new one.
+	CleanPast bool
 	// Disturb is what befalls a cluster without mirrors, one after the other: its
 	// state has to outlive that.
 	Disturb []history.DisturbanceName
@@ -283,7 +286,7 @@ func matrix() []Scenario {
 		all = append(all, beyond(t, struck, turn, 2*i)...)
 		turn += len(struck)
 	}
-	return slices.Concat(all, severalNodes(), barriersGone(), latestProfile(), clusterAlone())
+	return slices.Concat(all, severalNodes(), barriersGone(), cleanedPast(), latestProfile(), clusterAlone())
 }
 
 // activePassive is the whole matrix of faults and points, and what goes wrong

@@ -26,11 +26,17 @@ func severalNodes() []Scenario {
 		{Role: chaos.Leader, Cluster: cluster, Of: led},
 		{Role: chaos.Follower, Cluster: cluster, Of: led},
 		{Role: chaos.Controller, Cluster: cluster},
+		{Role: chaos.Source, Cluster: t.Mirrors[0].From, Of: led},
 	}
 	for _, point := range append(chaos.Points(), chaos.FirstWrite) {
 		for _, target := range roles {
-			if point == chaos.FirstWrite && target.Of != "" {
-				target.Of = met
+			if point == chaos.FirstWrite {
+				if target.Role == chaos.Source {
+					continue // it has nothing to do with it
+				}
+				if target.Of != "" {
+					target.Of = met
+				}
 			}
 			for _, act := range chaos.Acts() {
 				if act == chaos.Strand && (target.Role != chaos.Leader || point == chaos.FirstWrite) {

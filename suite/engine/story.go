@@ -162,6 +162,9 @@ func (s *story) phases(i int) []phase {
 		}
 		for _, n := range w.zombies {
 			e := s.episodes[n]
+			if s.scenario.CleanPast && e.struck() {
+				add(e, "cleaner past the parting", disturbLimit, e.cleanPast)
+			}
 			add(e, "zombies on the destination", trafficLimit, e.wakeZombies)
 		}
 	case topologies.StartMirror:

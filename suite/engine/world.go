@@ -210,6 +210,8 @@ func (n nodeHooks) Node() int32 { return int32(n.node.Number()) }
 
 func (n nodeHooks) Lives() bool { return n.node.Running() }
 
+func (n nodeHooks) Stands() bool { return n.node.Paused() }
+
 func (n nodeHooks) Hold(ctx context.Context, point, partition string) error {
 	h, err := n.node.Hooks()
 	if err != nil {

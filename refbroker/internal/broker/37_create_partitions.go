@@ -40,6 +40,31 @@ func createPartitions(t *topics) wire.API {
 	})
 }
 
+// GrowMirrored implements [env.Topics].
+func (t *topics) GrowMirrored(ctx context.Context, mirror, topic string, partitions int) error {
+	now, err := t.quorum.Image().Topic(topic)
+	if err != nil {
+		return err
+	}
+	have := len(now.Partitions)
+	if partitions <= have {
+		return nil
+	}
+	placed, err := t.command(env.NewTopic{Name: now.Name, Partitions: int32(partitions), Replication: int16(len(now.Partitions[0].Settled()))})
+	if err != nil {
+		return err
+	}
+	result, err := t.quorum.Apply(ctx, quorum.CreatePartitions{Name: now.Name, ID: now.ID, From: have, Assignment: placed.Assignment[have:], Mirror: mirror})
+	if err != nil {
+		return fmt.Errorf("topic %q has %d partitions, its source %d: %w", topic, have, partitions, err)
+	}
+	made, ok := result.(*quorum.Topic)
+	if !ok {
+		return fmt.Errorf("create partitions of topic %q: unexpected result %T", topic, result)
+	}
+	return t.served(made, have)
+}
+
 // grow adds partitions to a topic, or with validateOnly only says whether it would.
 func (t *topics) grow(ctx context.Context, want kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
 	now, err := t.quorum.Image().Topic(want.Topic)

@@ -204,7 +204,7 @@ func lookUpPartition(e *env.Env, img *quorum.Image, requester string, t *quorum.
 		r.ErrorCode, _ = errorOf(err)
 		return
 	}
-	r.LeaderEpoch, r.LogStartOffset = lineage.LeaderEpoch, lineage.LogStart
+	r.LeaderEpoch, r.LogStartOffset, r.ForgottenUpTo = lineage.LeaderEpoch, lineage.LogStart, lineage.ForgottenUpTo
 	for _, b := range lineage.Barriers {
 		r.Barriers = append(r.Barriers, mirrorrpc.Barrier{
 			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, WriterClusterID: b.Writer, Markers: b.Markers,

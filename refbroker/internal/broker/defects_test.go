@@ -3,10 +3,12 @@ package broker
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -203,6 +205,40 @@ func TestDefectsOfMirroring(t *testing.T) {
 		require.Eventually(t, func() bool { return b.part().Offsets().HighWatermark == a.end() }, 20*time.Second, 5*time.Millisecond)
 		require.Equal(t, own, b.batches()[:len(own)], "AL-1: B's own is taken for A's")
 		require.NotEqual(t, a.batches(), b.batches())
+	})
+	bothWays(t, clusterB, defect.CleanedLogTruncated, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a := startMirrorNode(t, clusterA)
+		policy := "compact"
+		_, err := kadm.NewClient(a.client()).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy}, "t")
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
+		b.conf.CompactEvery = 10 * time.Millisecond
+		b.conf.TopicDefaults = map[string]string{"cleanup.policy": policy, "segment.bytes": "1024", "min.cleanable.dirty.ratio": "0"}
+		b.start()
+		write := func(n *mirrorNode, rounds int, value string) {
+			cl := n.client(kgo.DisableIdempotentWrite())
+			for i := range 5 * rounds {
+				r := kgo.KeySliceRecord(fmt.Append(nil, "k", i%5), fmt.Append(nil, value, i, strings.Repeat("x", 100)))
+				require.NoError(t, cl.ProduceSync(t.Context(), r).FirstErr())
+			}
+		}
+		write(a, 1, "a's")
+		b.mirrorOf(a)
+		fork := b.stopFrom(a).StopOffset
+		require.EqualValues(t, 5, fork)
+		// Of each key B has a newer value, above the fork, and its cleaner takes the
+		// one below.
+		write(b, 8, "b's own")
+		require.Eventually(t, func() bool { return b.part().CleanedUpTo() > fork }, 20*time.Second, 5*time.Millisecond, "B's cleaner goes past the fork")
+		require.NoError(t, b.mirrors().Start(t.Context(), b.linkTo(a), "t"))
+		awaitNamed(t, b.mirrors(), b.linkTo(a), "MIRRORING")
+		if !wrong {
+			b.equals(a)
+			return
+		}
+		require.Equal(t, fork, b.end())
+		_, err = b.tryBatches()
+		require.ErrorContains(t, err, "nothing at offset", "AL-1: A's values of the keys are gone")
 	})
 	bothWays(t, clusterB, defect.OtherClusterAccepted, func(t *testing.T, b *mirrorNode, wrong bool) {
 		c := newSource(t, clusterC)

@@ -87,6 +87,11 @@ func (n *mirrorNode) tryBatches() (all [][]byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return batchesIn(p)
+}
+
+// batchesIn reads a log, from its start up to the high watermark.
+func batchesIn(p replica.API) (all [][]byte, err error) {
 	for at := p.Offsets().LogStart; at < p.Offsets().HighWatermark; {
 		res, err := p.Read(replica.ReadOptions{Offset: at, MaxBytes: 1 << 20, MinOne: true, ReplicaID: -1, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1})
 		if err != nil {

@@ -368,3 +368,5 @@ func TestWriteTxnMarkers(t *testing.T) {
 	}
 	require.Equal(t, []string{"5/6 COMMIT coordinator 7 v0", "5/6 COMMIT coordinator 7 v2"}, n.log("a", 0).markers(t))
 }
+
+func (n *bareNode) GrowMirrored(context.Context, string, string, int) error { return nil }

@@ -169,6 +169,13 @@ const (
 	// epochs (KIP-595) has no way to hear of the cut.
 	// Violates: CH-3, LOG-1.
 	DownstreamNotRealigned Name = "downstream-not-realigned"
+	// CleanedLogTruncated cuts a log to where it and the source's part though its
+	// cleaner has gone past that.
+	// Seen: AL-1 names it. Kafka's truncation knows nothing of its cleaner's
+	// checkpoint: what is committed is never cut there.
+	// Violates: AL-1.
+	CleanedLogTruncated Name = "cleaned-log-truncated"
+
 	// AlignmentByEpochsAlone aligns two logs by leader epochs only.
 	// Seen: a development build of KIP-1279. Two clusters that
 	// live on elect the same epochs, each on its own.
@@ -332,6 +339,7 @@ func All() []Name {
 		BarrierNotNamed,
 		BarrierNotWaitedFor,
 		BarrierValuePadded,
+		CleanedLogTruncated,
 		ControlBatchesWithheld,
 		ControlRecordDelivered,
 		CutBarrierStillExpires,

@@ -64,6 +64,9 @@ type Topics interface {
 	// CreateTopic makes a topic and waits until this node serves its share of
 	// it. The error wraps TOPIC_ALREADY_EXISTS when it is there.
 	CreateTopic(ctx context.Context, t NewTopic) (*quorum.Topic, error)
+	// GrowMirrored gives a topic as many partitions as its source has, in the
+	// mirror that it belongs to.
+	GrowMirrored(ctx context.Context, mirror, topic string, partitions int) error
 }
 
 // TxnVerifier is the transaction coordinator as Produce sees it.

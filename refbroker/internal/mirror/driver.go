@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"watershed.example/refbroker/internal/defect"
@@ -197,9 +198,15 @@ func (d *driver) finishCut(ctx context.Context, v view, part replica.API) error 
 		return err
 	}
 	var err error
-	if c.Anew {
+	switch start := part.Offsets().LogStart; {
+	case c.Anew:
 		err = part.CutAnew(c.At, c.Epoch, replicaBarriers(c.Below))
-	} else {
+	case c.At < part.CleanedUpTo() && !d.m.defects.Has(defect.CleanedLogTruncated):
+		// Whoever led when this was recorded had what this log's own cleaner has
+		// removed. The source still has it.
+		below := slices.DeleteFunc(part.Barriers(), func(b replica.Barrier) bool { return b.Offset >= start })
+		err = part.CutAnew(start, c.Epoch, below)
+	default:
 		err = part.Cut(c.At, c.Epoch)
 	}
 	if err != nil {

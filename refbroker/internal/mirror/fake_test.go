@@ -234,6 +234,10 @@ func (p *fakePartition) CountRecords(offset int64) (n int64, err error) {
 	return n, nil
 }
 
+func (p *fakePartition) CleanedUpTo() int64 { return 0 }
+
+func (p *fakePartition) NoteForgotten(int64) error { return nil }
+
 func (p *fakePartition) NoteBarriers(source []replica.Barrier) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

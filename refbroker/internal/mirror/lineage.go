@@ -17,7 +17,10 @@ import (
 // lineage is what a source's leader tells of its log.
 type lineage struct {
 	logStart int64
-	barriers []replica.Barrier
+	// forgotten is the offset below which its cleaner may have removed tombstones
+	// and markers.
+	forgotten int64
+	barriers  []replica.Barrier
 	// name is the log's among those of all clusters, history those of the logs
 	// that it was mirrored from.
 	name    string
@@ -123,7 +126,7 @@ func lineageOf(leader sourceLeader, r mirrorrpc.EpochResult, told bool, err erro
 	case r.LeaderEpoch != leader.epoch:
 		return nil, fmt.Errorf("leader epoch moved from %d to %d meanwhile: %w", leader.epoch, r.LeaderEpoch, kerr.LeaderNotAvailable)
 	}
-	l := &lineage{logStart: r.LogStartOffset, name: r.LogName, history: r.History, upstream: r.UpstreamClusterIDs}
+	l := &lineage{logStart: r.LogStartOffset, forgotten: r.ForgottenUpTo, name: r.LogName, history: r.History, upstream: r.UpstreamClusterIDs}
 	for _, b := range r.Barriers {
 		l.barriers = append(l.barriers, replica.Barrier{
 			Offset: b.Offset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.SourceClusterID, Writer: b.WriterClusterID, Markers: b.Markers,

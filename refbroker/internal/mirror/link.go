@@ -59,9 +59,11 @@ type link struct {
 }
 
 type knownTopic struct {
-	id      [16]byte
-	err     error
-	leaders map[int32]sourceLeader
+	id  [16]byte
+	err error
+	// partitions is how many the topic has there.
+	partitions int
+	leaders    map[int32]sourceLeader
 	// failed are the partitions whose leader did not tell of its log.
 	failed map[int32]error
 }
@@ -136,6 +138,17 @@ func (l *link) leader(ctx context.Context, topic string, id [16]byte, index int3
 	return leader, generation, nil
 }
 
+// partitions is how many partitions a topic had on the source when it was last
+// asked; 0 where it did not say.
+func (l *link) partitions(topic string, id [16]byte) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.known[topic]; k.err == nil && k.id == id {
+		return k.partitions
+	}
+	return 0
+}
+
 // ask reads the metadata of the mirror's topics from the first broker that
 // answers: those known from before, then the bootstrap servers.
 func (l *link) ask(ctx context.Context, topic string) error {
@@ -168,7 +181,7 @@ func (l *link) ask(ctx context.Context, topic string) error {
 			continue
 		}
 		k := knownTopic{
-			id: t.TopicID, err: kerr.ErrorForCode(t.ErrorCode),
+			id: t.TopicID, err: kerr.ErrorForCode(t.ErrorCode), partitions: len(t.Partitions),
 			leaders: map[int32]sourceLeader{}, failed: map[int32]error{},
 		}
 		for _, p := range t.Partitions {

@@ -43,6 +43,7 @@ type Manager struct {
 	debts    Debts
 	groups   Groups // nil: their offsets are not mirrored
 	ranges   Offsets
+	topics   env.Topics                  // nil where none can grow
 	ensure   func(context.Context) error // that there is a group coordinator
 	create   func(context.Context, env.NewTopic) (*quorum.Topic, error)
 	replicas env.Replicas
@@ -85,6 +86,7 @@ type Status struct {
 func New(e *env.Env, debts Debts, groups Groups) *Manager {
 	m := newManager(e, e.Quorum, debts)
 	m.groups, m.ranges = groups, nodeRanges{e}
+	m.topics = e.Topics
 	if e.Topics != nil {
 		m.create = e.Topics.CreateTopic
 	}

@@ -67,6 +67,7 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 		if v.part.Mirror.State != quorum.Mirroring {
 			return errStateChanged
 		}
+		d.grow(ctx, v, l)
 		if leader.epoch > v.part.LeaderEpoch && !d.m.defects.Has(defect.EpochBelowLog) {
 			d.fenceTo = leader.epoch
 			d.asked = generation
@@ -177,12 +178,16 @@ const defaultLookEvery = 5 * time.Second
 // for the fetcher to tell.
 func (d *driver) lookUp(ctx context.Context, l *link, part replica.API) error {
 	source, _, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.older(d.m.lookEvery))
-	if err != nil || source.lineage == nil {
+	if err != nil {
 		return nil //nolint:nilerr // see above
 	}
 	v, err := d.view()
 	if err != nil {
 		return err
+	}
+	d.grow(ctx, v, l)
+	if source.lineage == nil {
+		return nil
 	}
 	if v.part.Mirror.State != quorum.Mirroring {
 		return errStateChanged
@@ -191,6 +196,23 @@ func (d *driver) lookUp(ctx context.Context, l *link, part replica.API) error {
 		return err
 	}
 	return d.noteUpstream(ctx, v, source)
+}
+
+// grow gives the topic as many partitions as the source has by now; they are
+// mirrored from the start. It is the affair of who drives the first one. That it
+// fails keeps nothing else from being mirrored: the next look tries again.
+func (d *driver) grow(ctx context.Context, v view, l *link) {
+	if d.key.index != 0 || d.m.topics == nil {
+		return
+	}
+	there := l.partitions(d.key.topic, d.key.id)
+	if there <= len(v.topic.Partitions) {
+		return
+	}
+	d.log.Info("the source's topic has grown", "from", len(v.topic.Partitions), "to", there)
+	if err := d.m.topics.GrowMirrored(ctx, v.mirror.Name, d.key.topic, there); err != nil {
+		d.log.Warn("the topic can't follow its source's growth", "error", err)
+	}
 }
 
 // sameLog refuses a source that is mirrored from this cluster, or whose log is
@@ -224,16 +246,23 @@ func (d *driver) follow(ctx context.Context, v view, part replica.API, source so
 	if err := part.NoteBarriers(source.lineage.barriers); err != nil {
 		return false, err
 	}
+	if err := part.NoteForgotten(source.lineage.forgotten); err != nil {
+		return false, err
+	}
 	if d.m.defects.Has(defect.AlignmentByEpochsAlone, defect.DownstreamNotRealigned) {
 		return true, nil
 	}
 	o := part.Offsets()
+	own, theirs := d.sides(v, part, source)
 	at, ok := firstDifference(part.Barriers(), source.lineage.barriers)
 	if !ok || at >= o.LogEnd {
+		if to := keeping(o.LogEnd, own, theirs); theirs.forgotten > o.LogEnd && to.anew {
+			d.log.Warn("the source's cleaner has forgotten more than this log holds", "up_to", theirs.forgotten, "log_end", o.LogEnd)
+			return false, d.cutTo(ctx, v, part, source, to)
+		}
 		return true, nil
 	}
 	d.log.Warn("the source's barriers part from this log's", "at", at, "log_end", o.LogEnd)
-	own, theirs := d.sides(v, part, source)
 	return false, d.cutTo(ctx, v, part, source, keeping(at, own, theirs))
 }
 

@@ -18,7 +18,10 @@ type side struct {
 	name       string
 	history    []string
 	start, end int64 // end of this cluster's log only
-	barriers   []replica.Barrier
+	// cleaned is how far this cluster's cleaner has come, forgotten how far the
+	// source's has forgotten tombstones and markers.
+	cleaned, forgotten int64
+	barriers           []replica.Barrier
 }
 
 // target is where a log is cut before it is mirrored into.
@@ -65,7 +68,8 @@ func alignment(own side, source *side, discard bool) (target, error) {
 }
 
 // keeping is the target of a log that may keep what lies below at. Where that is
-// nothing, or the source's log begins later, it is copied anew. source is nil
+// nothing, the source's log begins later, or a cleaner of one of the two has gone
+// past it, it is copied anew. source is nil
 // where the source doesn't say where its log begins.
 func keeping(at int64, own side, source *side) target {
 	from := int64(0)
@@ -73,6 +77,15 @@ func keeping(at int64, own side, source *side) target {
 		from = source.start
 	}
 	if at < own.start || at < from {
+		return target{at: from, anew: true}
+	}
+	if at < own.cleaned {
+		// A key's older value below is gone, and its newer one is above (AL-1).
+		return target{at: from, anew: true}
+	}
+	if source != nil && own.start < at && at < source.forgotten {
+		// What is kept would never hear that a key was deleted, or that a
+		// transaction ended.
 		return target{at: from, anew: true}
 	}
 	return target{at: at}

@@ -427,6 +427,12 @@ func TestWhatAlignmentDoes(t *testing.T) {
 		{"plain Kafka", nil, true, false, target{}, true},
 		{"plain Kafka, new", func(o, _ *side) { *o = side{} }, true, false, target{}, false},
 		{"plain Kafka, discard", nil, true, true, target{anew: true}, false},
+		{"past the cleaner", func(o, _ *side) { o.cleaned = 10 }, false, false, target{at: 10}, false},
+		{"below the cleaner", func(o, _ *side) { o.cleaned = 11 }, false, false, target{anew: true}, false},
+		{"below the cleaner, the source begins later", func(o, s *side) { o.cleaned, s.start = 11, 3 }, false, false, target{at: 3, anew: true}, false},
+		{"the source has forgotten what is kept", func(_, s *side) { s.forgotten = 10 }, false, false, target{at: 10}, false},
+		{"the source has forgotten more", func(_, s *side) { s.forgotten = 11 }, false, false, target{anew: true}, false},
+		{"the source has forgotten more, but nothing is kept", func(o, s *side) { o.start, s.start, s.forgotten = 10, 8, 11 }, false, false, target{at: 10}, false},
 		{"discard", func(_, s *side) { s.start = 4 }, false, true, target{at: 4, anew: true}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -117,6 +117,9 @@ type CreatePartitions struct {
 	// From is how many there are; another number refuses the command.
 	From       int       `json:"from"`
 	Assignment [][]int32 `json:"assignment"`
+	// Mirror is set where the topic grows because its source did, in that mirror:
+	// the new partitions are to be mirrored from the start, as the others are.
+	Mirror string `json:"mirror,omitempty"`
 }
 
 // Kind names the command.
@@ -130,8 +133,11 @@ func (c CreatePartitions) apply(img *Image) (*Image, any, error) {
 	if len(t.Partitions) != c.From {
 		return nil, nil, fmt.Errorf("topic %q has %d partitions, not %d: %w", c.Name, len(t.Partitions), c.From, kerr.InvalidPartitions)
 	}
+	if c.Mirror != "" && (t.Mirror != c.Mirror || t.Desired != Mirroring) {
+		return nil, nil, fmt.Errorf("topic %q: %w %q", c.Name, ErrTopicNotInMirror, c.Mirror)
+	}
 	for i, p := range t.Partitions {
-		if t.Mirror != "" && p.Mirror.State != Stopped {
+		if c.Mirror == "" && t.Mirror != "" && p.Mirror.State != Stopped {
 			return nil, nil, fmt.Errorf("topic %q: partition %d of mirror %q is %s; stop the mirror first: %w", c.Name, i, t.Mirror, p.Mirror.State, ErrReadOnlyTopic)
 		}
 	}
@@ -142,7 +148,12 @@ func (c CreatePartitions) apply(img *Image) (*Image, any, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if t.Mirror != "" {
+		switch {
+		case c.Mirror != "":
+			if _, err := p.Mirror.desire(Mirroring, false); err != nil {
+				return nil, nil, fmt.Errorf("partition %s-%d: %w", c.Name, len(nt.Partitions), err)
+			}
+		case t.Mirror != "":
 			// Nothing of it was ever mirrored: it is the cluster's own.
 			p.Mirror.State = Stopped
 		}

@@ -53,6 +53,19 @@ func (p *Partition) mayCompact() bool {
 // records. A log that is to be cut below it must be copied anew (AL-1).
 func (p *Partition) CleanedUpTo() int64 { return p.log.CleanedUpTo() }
 
+// ForgottenUpTo is the offset below which this replica's cleaner may have removed
+// tombstones and markers.
+func (p *Partition) ForgottenUpTo() int64 { return p.log.ForgottenUpTo() }
+
+// NoteForgotten notes what the cleaner of the source has forgotten: it is not in
+// this log either.
+func (p *Partition) NoteForgotten(offset int64) error {
+	if err := p.log.NoteForgotten(offset); err != nil {
+		return fmt.Errorf("%s: note what the source's cleaner has forgotten: %w", p.Name(), storageError(err))
+	}
+	return nil
+}
+
 // deflate compresses records with a codec of Kafka's.
 func deflate() storage.Compress {
 	codecs := map[int8]func() kgo.Compressor{}

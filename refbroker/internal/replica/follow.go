@@ -286,6 +286,18 @@ func (p *Partition) followCut(c quorum.AlignRecord) error {
 	if !c.Anew && p.keepsSuffix(c.At) {
 		return nil
 	}
+	if !c.Anew && c.At < p.log.CleanedUpTo() && !p.defects.Has(defect.CleanedLogTruncated) {
+		// Each replica compacts for itself. This one lacks what its cleaner removed
+		// for the sake of what is cut now, and the leader has it (AL-1).
+		var below []storage.Barrier
+		barriers, _ := p.log.Barriers()
+		for _, b := range barriers {
+			if b.Offset < m.LogStart {
+				below = append(below, b)
+			}
+		}
+		return p.beginAt(m.LogStart, below)
+	}
 	if !c.Anew {
 		// Also where nothing lies above it: an epoch in which this replica led and
 		// wrote nothing may be above those that the source's batches have.

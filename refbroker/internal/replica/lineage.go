@@ -67,7 +67,7 @@ func (p *Partition) Lineage() (Lineage, error) {
 	if p.uncut(r) {
 		return Lineage{}, fmt.Errorf("%s: leader has yet to cut its log for epoch %d: %w", p.Name(), r.epoch, kerr.NotLeaderForPartition)
 	}
-	return Lineage{LeaderEpoch: r.epoch, LogStart: p.log.Marks().LogStart, Barriers: p.Barriers()}, nil
+	return Lineage{LeaderEpoch: r.epoch, LogStart: p.log.Marks().LogStart, ForgottenUpTo: p.ForgottenUpTo(), Barriers: p.Barriers()}, nil
 }
 
 // FollowLogStart implements [API]. What lies above the high watermark stays.

@@ -202,6 +202,12 @@ type API interface {
 	// record gave; it begins at start from then on, and its list of barriers is
 	// below. Idempotent.
 	CutAnew(start int64, epoch int32, below []Barrier) error
+	// CleanedUpTo is the offset below which the replica's cleaner may have removed
+	// records: a log that is to be cut below it must be copied anew (AL-1).
+	CleanedUpTo() int64
+	// NoteForgotten notes that in the source's log, and so in this one, tombstones
+	// and markers below offset may be gone.
+	NoteForgotten(offset int64) error
 	// CountRecords counts the records from offset on, without control records.
 	CountRecords(offset int64) (int64, error)
 	// Preview says what a stop now would cut, and why (OPS-4). One that took long
@@ -253,5 +259,8 @@ func (b Barrier) Fork() int64 { return b.Offset - b.Markers }
 type Lineage struct {
 	LeaderEpoch int32
 	LogStart    int64
-	Barriers    []Barrier
+	// ForgottenUpTo is the offset below which the cleaner may have removed
+	// tombstones and markers.
+	ForgottenUpTo int64
+	Barriers      []Barrier
 }

@@ -18,6 +18,9 @@ type cleaned struct {
 	dirty int64
 	// upTo is where segments that a compaction changed, or had begun to, end.
 	upTo int64
+	// forgotten is behind the last tombstone or marker that was removed since its
+	// time had come, here or in the log that this one was copied from.
+	forgotten int64
 }
 
 // CleanedUpTo is the offset below which the log's cleaner may have removed
@@ -28,12 +31,34 @@ func (l *Log) CleanedUpTo() int64 {
 	return l.cleaned.upTo
 }
 
+// ForgottenUpTo is the offset below which tombstones, or markers of transactions,
+// may have been removed: a copy of the log that ends below it, and goes on from
+// there, never hears of what they ended (AL-1).
+func (l *Log) ForgottenUpTo() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cleaned.forgotten
+}
+
+// NoteForgotten says that the log is a copy of one in which tombstones and markers
+// below offset may be gone.
+func (l *Log) NoteForgotten(offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	c := l.cleaned
+	c.forgotten = max(c.forgotten, offset)
+	return l.saveCleaned(c)
+}
+
 // saveCleaned notes how far compaction has come, on disk before in memory.
 func (l *Log) saveCleaned(c cleaned) error {
 	if c == l.cleaned {
 		return nil
 	}
-	if err := WriteFileAtomic(l.fs, filepath.Join(l.dir, fileCleaned), fmt.Appendf(nil, "0\n%d %d\n", c.dirty, c.upTo)); err != nil {
+	if err := WriteFileAtomic(l.fs, filepath.Join(l.dir, fileCleaned), fmt.Appendf(nil, "1\n%d %d %d\n", c.dirty, c.upTo, c.forgotten)); err != nil {
 		return err
 	}
 	l.cleaned = c
@@ -42,7 +67,7 @@ func (l *Log) saveCleaned(c cleaned) error {
 
 // cutCleaned lowers it to a log that was cut.
 func (l *Log) cutCleaned(end int64) error {
-	return l.saveCleaned(cleaned{dirty: min(l.cleaned.dirty, end), upTo: min(l.cleaned.upTo, end)})
+	return l.saveCleaned(cleaned{dirty: min(l.cleaned.dirty, end), upTo: min(l.cleaned.upTo, end), forgotten: min(l.cleaned.forgotten, end)})
 }
 
 func loadCleaned(fsys afero.Fs, dir string) (c cleaned, err error) {
@@ -51,8 +76,14 @@ func loadCleaned(fsys afero.Fs, dir string) (c cleaned, err error) {
 	if err != nil || raw == nil {
 		return c, err
 	}
-	if _, err := fmt.Sscanf(string(raw), "0\n%d %d\n", &c.dirty, &c.upTo); err != nil || c.dirty < 0 || c.upTo < c.dirty {
-		return c, fmt.Errorf("%s: %q: want version 0 and two offsets that rise", name, raw)
+	_, err = fmt.Sscanf(string(raw), "1\n%d %d %d\n", &c.dirty, &c.upTo, &c.forgotten)
+	if err != nil {
+		// Version 0 did not say what was forgotten: all that was cleaned may be.
+		_, err = fmt.Sscanf(string(raw), "0\n%d %d\n", &c.dirty, &c.upTo)
+		c.forgotten = c.upTo
+	}
+	if err != nil || c.dirty < 0 || c.upTo < c.dirty || c.forgotten < 0 {
+		return c, fmt.Errorf("%s: %q: want version 1 and three offsets, the second not below the first", name, raw)
 	}
 	return c, nil
 }

@@ -89,6 +89,8 @@ type compaction struct {
 	// kept are base offsets of batches that stay, if without records; whole
 	// those of the producers' last batches and markers among them.
 	kept, whole map[int64]bool
+	// forgotten is behind the last tombstone or marker that goes for good.
+	forgotten int64
 	// left: something stays of the producer's transaction.
 	left map[int64]bool
 	// after is the producer state of what stays, for the transaction index.

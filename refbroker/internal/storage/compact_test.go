@@ -109,8 +109,10 @@ func TestDeleteHorizon(t *testing.T) {
 	require.Equal(t, want, round())
 	ms += c.DeleteRetentionMs - 1
 	require.Equal(t, want, round(), "the horizon counts from the first round")
+	require.Zero(t, l.ForgottenUpTo(), "what went is told by what is there")
 	ms++
 	require.Equal(t, []string{"2 b=2", "5 d=4", "6 COMMIT at 1000"}, round())
+	require.EqualValues(t, 5, l.ForgottenUpTo(), "behind the marker")
 	// The producer's last batch stays, empty; so its marker stays too.
 	lead(t, l, plain(1).keyed(0, kv{"d", "5"}), client)
 	tail(t, l)
@@ -118,6 +120,31 @@ func TestDeleteHorizon(t *testing.T) {
 	before := l.Producers()
 	require.EqualValues(t, 1, before[0].LastSequence)
 	require.True(t, lead(t, l, by(1, 0, 1, 1).inTxn().keyed(0, kv{"d", "4"}), client).Duplicate, "a retry is still known")
+}
+
+func TestWhatTheCleanerForgotIsRemembered(t *testing.T) {
+	p := place{fs: afero.NewMemMapFs(), dir: "/t-0"}
+	cfg := Config{SegmentBytes: 400, Now: now}
+	l := openLog(t, p, cfg, OpenOptions{})
+	for i := range 20 {
+		lead(t, l, plain(1).keyed(0, kv{"a", fmt.Sprint(i)}), client)
+	}
+	require.NoError(t, l.NoteForgotten(12))
+	require.NoError(t, l.NoteForgotten(3), "never lowered")
+	require.Zero(t, l.CleanedUpTo(), "this log was not compacted")
+	require.NoError(t, l.Close(false))
+	l = openLog(t, p, cfg, OpenOptions{HighWatermark: l.logEnd})
+	require.EqualValues(t, 12, l.ForgottenUpTo())
+	_, err := l.TruncateTo(5)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, l.ForgottenUpTo())
+	require.NoError(t, l.Close(false))
+
+	// Before it was kept, all that was cleaned may have been forgotten.
+	require.NoError(t, afero.WriteFile(p.fs, "/t-0/"+fileCleaned, []byte("0\n2 4\n"), 0o644))
+	l = openLog(t, p, cfg, OpenOptions{HighWatermark: l.logEnd})
+	require.EqualValues(t, 4, l.ForgottenUpTo())
+	require.EqualValues(t, 4, l.CleanedUpTo())
 }
 
 // What compaction may not touch.

@@ -50,6 +50,7 @@ func (r *compaction) filterControl(b *psm.Batch, raw []byte) ([]byte, error) {
 	case left || r.whole[b.BaseOffset] || set && r.now < horizon:
 		return raw, nil
 	case set:
+		r.forgotten = max(r.forgotten, b.LastOffset+1)
 		return r.headerIfKept(b, raw), nil
 	}
 	records, err := recordsOf(b, raw, r.Decompress)
@@ -69,11 +70,18 @@ func (r *compaction) filterData(b *psm.Batch, raw []byte) ([]byte, error) {
 	}
 	horizon, set := deleteHorizon(b, raw)
 	stays := func(rec *record) bool {
-		if rec.key == nil || rec.tombstone && set && horizon <= r.now {
+		if rec.key == nil {
 			return false
 		}
 		last, ok := r.keys[string(rec.key)]
-		return !ok || rec.offset >= last
+		if ok && rec.offset < last {
+			return false
+		}
+		if rec.tombstone && set && horizon <= r.now {
+			r.forgotten = max(r.forgotten, rec.offset+1)
+			return false
+		}
+		return true
 	}
 	all, some, tombstones := true, false, false
 	err = eachRecord(b, records, func(rec *record) error {

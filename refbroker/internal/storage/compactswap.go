@@ -142,7 +142,9 @@ func (r *compaction) swapIn() error {
 		return errOvertaken
 	}
 	// Before the first byte changes: an alignment must know (AL-1).
-	if err := r.saveCleaned(cleaned{dirty: r.Log.cleaned.dirty, upTo: max(r.Log.cleaned.upTo, r.settled)}); err != nil {
+	if err := r.saveCleaned(cleaned{
+		dirty: r.Log.cleaned.dirty, upTo: max(r.Log.cleaned.upTo, r.settled), forgotten: max(r.Log.cleaned.forgotten, r.forgotten),
+	}); err != nil {
 		return err
 	}
 	if err := r.dropOldSnapshots(); err != nil {
@@ -156,7 +158,7 @@ func (r *compaction) swapIn() error {
 			return err
 		}
 	}
-	return r.saveCleaned(cleaned{dirty: r.bound, upTo: r.Log.cleaned.upTo})
+	return r.saveCleaned(cleaned{dirty: r.bound, upTo: r.Log.cleaned.upTo, forgotten: r.Log.cleaned.forgotten})
 }
 
 // dropOldSnapshots drops the producer snapshots below the bound: they may have

@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"slices"
+
+	"watershed.example/chaos"
+)
+
+// CrashMatrix lists a scenario for each cell of {leader, follower, controller,
+// source} × {kill, pause, cut-off} × {each gate of STOPPING}, all on clusters of
+// several nodes.
+func CrashMatrix() []Scenario {
+	return slices.DeleteFunc(severalNodes(), func(s Scenario) bool {
+		return s.Node == nil || s.Node.Act == chaos.Strand || s.Node.Point == chaos.FirstWrite
+	})
+}
+
+// CoveringCrashes is a part of the crash matrix in which every pair of role and
+// gate, of act and gate, and of role and act occurs. There is no smaller one: each
+// role meets each gate once.
+func CoveringCrashes() []Scenario {
+	acts := []chaos.Act{chaos.Kill, chaos.Pause, chaos.CutOff}
+	points := chaos.Points()
+	roles := chaos.Roles()
+	return slices.DeleteFunc(CrashMatrix(), func(s Scenario) bool {
+		turn := slices.Index(roles, s.Node.Target.Role) + slices.Index(points, s.Node.Point)
+		return s.Node.Act != acts[turn%len(acts)]
+	})
+}
