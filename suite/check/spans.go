@@ -60,6 +60,7 @@ var spans = []spanCheck{
 	{"AL-1", (*trial).al1},
 	{"OPS-1", (*trial).ops1},
 	{"OPS-2", (*trial).ops2},
+	{"OPS-3", (*trial).ops3},
 	{"OPS-5", (*trial).ops5},
 }
 

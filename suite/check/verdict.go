@@ -79,6 +79,7 @@ const (
 	DisturbedMirror   Anomaly = "disturbed mirror" // by what befell another one
 	AcceptedSource    Anomaly = "accepted source"  // a mirror that had to be refused
 	RefusedStop       Anomaly = "refused stop"
+	SlowStop          Anomaly = "slow stop"    // of many partitions: it grows faster than they do
 	UntoldState       Anomaly = "untold state" // describe does not say what is going on, or why it does not go on
 	StuckStop         Anomaly = "stuck stop"
 	UnclampedCommit   Anomaly = "unclamped commit" // of a mirrored group, outside the log

@@ -60,6 +60,7 @@ const (
 	cleanedFork  = "failback/cleaned/past-the-parting"
 	sourceDead   = "active-passive/source-killed/before-stop"
 	operated     = "active-passive/operation/every-state"
+	wide         = "active-passive/operation/thousand-partitions"
 	restarted    = "active-passive/restart/kill-9"
 	stoppedClean = "active-passive/restart/clean"
 	resumed      = "resumed/no-fault/none"
@@ -181,6 +182,7 @@ var defectCases = []defectCase{
 	// Operation.
 	{name: "stop-refused-without-source", scenario: operated, primary: "OPS-1", secondary: "AP-1 OPS-2 LINK-2"},
 	{name: "stop-not-idempotent", scenario: operated, primary: "OPS-1", secondary: "AP-1"},
+	{name: "stop-takes-a-hundred", scenario: wide, primary: "OPS-3", secondary: "AP-1"},
 	{name: "describe-hides-cut", scenario: everyGate, primary: "OPS-4", secondary: "AP-1"},
 	{name: "mirror-stop-stops-others", scenario: fannedIn, primary: "FI-1", secondary: "BAR-1"},
 	{name: "same-topic-two-sources", scenario: fannedIn, primary: "FI-2", secondary: "LOG-1 BAR-4 BAR-1"},

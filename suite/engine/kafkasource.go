@@ -38,7 +38,6 @@ type javaTraffic struct {
 	plain     *traffic.Producer
 	second    *traffic.Producer // idempotent
 	open      *traffic.Producer
-	rounds    int
 }
 
 func newJavaTraffic(rec *traffic.Recorder, cluster traffic.Cluster, jars, folder, prefix string) (*javaTraffic, error) {
@@ -72,18 +71,7 @@ func (j *javaTraffic) before(ctx context.Context, parts []traffic.Partition) err
 	if j == nil {
 		return nil
 	}
-	j.rounds++
-	for i, p := range j.producers {
-		for _, commit := range []bool{i%2 == 0, i%2 != 0} {
-			if err := p.Transaction(ctx, commit, 5, parts...); err != nil {
-				return err
-			}
-		}
-	}
-	if err := j.plain.Send(ctx, 4, parts...); err != nil {
-		return err
-	}
-	if err := j.second.Send(ctx, 4, parts...); err != nil {
+	if err := j.again(ctx, parts); err != nil {
 		return err
 	}
 	// Kafka's client sends nothing for a transaction without records; a client of
@@ -95,12 +83,31 @@ func (j *javaTraffic) before(ctx context.Context, parts []traffic.Partition) err
 		return err
 	}
 	for _, commit := range []bool{true, false} {
-		name := fmt.Sprintf("%sempty-%d-%t", j.prefix, j.rounds, commit)
+		name := fmt.Sprintf("%sempty-%t", j.prefix, commit)
 		if err := traffic.EmptyTransaction(ctx, j.rec, j.cluster, name, commit, parts...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// again writes as before, by nothing but the client, which finds out by itself
+// which nodes are there.
+func (j *javaTraffic) again(ctx context.Context, parts []traffic.Partition) error {
+	if j == nil {
+		return nil
+	}
+	for i, p := range j.producers {
+		for _, commit := range []bool{i%2 == 0, i%2 != 0} {
+			if err := p.Transaction(ctx, commit, 5, parts...); err != nil {
+				return err
+			}
+		}
+	}
+	if err := j.plain.Send(ctx, 4, parts...); err != nil {
+		return err
+	}
+	return j.second.Send(ctx, 4, parts...)
 }
 
 // leaveOpen opens a transaction that the stop is to find.
@@ -193,7 +200,7 @@ func (s *sourceTraffic) again(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.java.before(ctx, all); err != nil {
+	if err := s.java.again(ctx, all); err != nil {
 		return err
 	}
 	// The last ordinary batch is the one to forge, as in before.

@@ -170,6 +170,11 @@ func (e *episode) operateLate(ctx context.Context) error {
 	return e.ops.Write(ctx)
 }
 
+// stopMany stops topics of a hundred and of a thousand partitions (OPS-3).
+func (e *episode) stopMany(ctx context.Context) error {
+	return traffic.Wide(ctx, e.rec, e.probeSource(), e.to())
+}
+
 // secondSource asks for a topic of another mirror into the same cluster (FI-2).
 func (e *episode) secondSource(ctx context.Context) error {
 	for _, other := range e.story.episodes {

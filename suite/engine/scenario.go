@@ -50,6 +50,8 @@ type Scenario struct {
 	// Operate probes the control plane: a stop in every state, and again; mirrors
 	// that lead elsewhere or nowhere, or are deleted.
 	Operate bool
+	// Wide stops topics of a hundred and of a thousand partitions at the end.
+	Wide bool
 	// Restart is how every node of the destination is restarted amid the promoted
 	// traffic; "" for not.
 	Restart Restart
@@ -226,6 +228,9 @@ func (s Scenario) Requirements() []string {
 	if s.Operate {
 		ids = append(ids, "LINK-4", "OPS-1", "OPS-2", "OPS-5")
 	}
+	if s.Wide {
+		ids = append(ids, "OPS-3")
+	}
 	return inOrder(ids)
 }
 
@@ -299,6 +304,8 @@ func activePassive() []Scenario {
 		{Name: t.Name + "/no-fault/every-gate", EveryGate: true, deflt: true},
 		{Name: t.Name + "/no-fault/none", short: true, deflt: true},
 		{Name: t.Name + "/operation/every-state", EveryGate: true, Operate: true, deflt: true},
+		// Thousands of logs are made, and keep the disk from others meanwhile.
+		{Name: t.Name + "/operation/thousand-partitions", Wide: true},
 	}
 	kinds := chaos.Kinds()
 	for i, point := range chaos.Points() {

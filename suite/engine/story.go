@@ -24,6 +24,7 @@ const (
 	writableLimit = 10 * time.Second
 	readLimit     = 10 * time.Second
 	captureLimit  = 20 * time.Second
+	wideLimit     = 90 * time.Second
 
 	// longPoll is how long the fetches wait that are to be served late.
 	longPoll = 60 * time.Millisecond
@@ -150,6 +151,9 @@ func (s *story) phases(i int) []phase {
 			e := s.episodes[n]
 			add(e, "traffic on the promoted cluster", trafficLimit, e.trafficAfter)
 			add(e, "reading to the end", readLimit+trafficLimit, e.readToEnd)
+			if s.scenario.Wide && e.struck() {
+				add(e, "a thousand partitions", wideLimit, e.stopMany)
+			}
 			add(e, "raw logs of both clusters", captureLimit, e.end)
 			if s.scenario.Vanish != "" && e.last() {
 				add(e, "barriers gone", disturbLimit, e.vanish)

@@ -80,7 +80,7 @@ func finish(t *testing.T, seed uint64, r *report, err error, told []byte) {
 // A replica that was away, and leads as soon as it is in sync again, has all that
 // was acknowledged: it joins when it has, and not some records before.
 func TestAJoinerLeadsInVirtualTime(t *testing.T) {
-	const rounds = 3
+	const rounds = 2
 	for i := range max(1, *seeds/4) {
 		seed := *firstSeed + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAJoinerLeadsInVirtualTime(t *testing.T) {
 					extra: []string{"--replica-lag-time-max", "2s", "--log-level", "info"},
 					trouble: func(ctx context.Context, n *nemesis, _ []partition) error {
 						for range rounds {
-							pause(ctx, 2*time.Second)
+							pause(ctx, 500*time.Millisecond)
 							n.done[joined.name]++
 							undo, err := joined.do(n)
 							if err == nil {

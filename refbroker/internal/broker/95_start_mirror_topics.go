@@ -194,5 +194,12 @@ func (s *starter) prepare(ctx context.Context, t mirrorrpc.StartTopic, sourceErr
 		return nil
 	}
 	_, err := s.e.Topics.CreateTopic(ctx, env.NewTopic{Name: t.TopicName, ID: t.TopicID, Partitions: t.NumPartitions, Replication: -1})
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		// A client whose patience ended repeats what is still under way: a
+		// thousand logs are made.
+		if made, ok := s.e.Quorum.Image().Topics[t.TopicName]; ok && made.ID == t.TopicID {
+			return nil
+		}
+	}
 	return err
 }

@@ -283,6 +283,32 @@ func TestDefectsOfTheControlPlane(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
+	bothWays(t, clusterB, defect.StopTakesAHundred, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a := newSource(t, clusterA)
+		_, err := kadm.NewClient(a.client()).CreateTopic(t.Context(), 102, 1, nil, "wide")
+		require.NoError(t, err)
+		name := b.linkTo(a)
+		c := b.mirrors()
+		in := func(state string) (n int) {
+			d, err := c.Describe(t.Context(), name)
+			require.NoError(t, err)
+			for _, p := range d[0].Topics[0].Partitions {
+				if p.StateValue == state {
+					n++
+				}
+			}
+			return n
+		}
+		require.NoError(t, c.Start(t.Context(), name, "wide"))
+		require.Eventually(t, func() bool { return in("MIRRORING") == 102 }, patience, 10*time.Millisecond)
+		require.NoError(t, c.Stop(t.Context(), name, "wide"))
+		want := 102
+		if wrong {
+			want = 100
+		}
+		require.Eventually(t, func() bool { return in("STOPPED") >= want }, patience, 10*time.Millisecond)
+		require.Equal(t, 102-want, in("STOPPING"))
+	})
 	bothWays(t, clusterB, defect.DescribeHidesCut, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a, lso := sourceWithTraffic(t)
 		c := b.mirrorFrom(a)

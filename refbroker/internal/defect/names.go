@@ -203,6 +203,12 @@ const (
 	// transaction is noticed when its records, and all behind them, are gone.
 	// Violates: OPS-4.
 	DescribeHidesCut Name = "describe-hides-cut"
+	// StopTakesAHundred stops the first hundred partitions of a topic, and leaves the
+	// others in STOPPING.
+	// Seen: OPS-3 names it; whoever bounds the stops that are under way and never
+	// comes back to the rest leaves topics half promoted.
+	// Violates: OPS-3.
+	StopTakesAHundred Name = "stop-takes-a-hundred"
 	// MirrorStopStopsOthers stops the topics of the cluster's other mirrors too.
 	// Seen: KIP-1279 rules that fan-in is independent partition by partition.
 	// Violates: FI-1.
@@ -383,6 +389,7 @@ func All() []Name {
 		StateLostOnRestart,
 		StopNotIdempotent,
 		StopRefusedWithoutSource,
+		StopTakesAHundred,
 		TwoBarriers,
 		WindowOfOne,
 		WriteBeforeBarrier,

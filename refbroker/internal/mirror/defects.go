@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"watershed.example/psm"
@@ -101,4 +102,14 @@ func (s *stopping) abortWhenBack(v view) {
 			d.log.Warn("defect: an open transaction is aborted, as the source is back", "producer", p.ProducerID, "error", err)
 		}
 	})
+}
+
+// errTooMany is the defect of a stop that takes only so many partitions.
+var errTooMany = errors.New("a hundred partitions of the topic are stopped already")
+
+func (d *driver) tooMany() error {
+	if d.m.defects.Has(defect.StopTakesAHundred) && d.key.index >= 100 {
+		return errTooMany
+	}
+	return nil
 }

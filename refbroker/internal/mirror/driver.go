@@ -178,7 +178,9 @@ func (d *driver) work(v view) error {
 		part.EndMirror()
 		err = d.moveTo(ctx, v, quorum.Paused)
 	case quorum.Stopping:
-		err = d.stop(part)
+		if err = d.tooMany(); err == nil {
+			err = d.stop(part)
+		}
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errStateChanged) {
 		return errStateChanged
