@@ -128,6 +128,63 @@ func (c Client) Resume(ctx context.Context, mirror string, topics ...string) err
 	return c.topics(ctx, fmt.Sprintf("resume mirror %q", mirror), req)
 }
 
+// StartMatching starts the topics of the source that patterns choose, now and
+// when it gets more of them; exclude stops what it matches. It returns the topics
+// that are there now.
+func (c Client) StartMatching(ctx context.Context, mirror string, include, exclude []string) ([]string, error) {
+	req := NewStartMirrorTopicsRequest()
+	req.MirrorName, req.IncludePatterns, req.ExcludePatterns = mirror, include, exclude
+	return c.matching(ctx, fmt.Sprintf("start mirror %q", mirror), req)
+}
+
+// StopMatching fails over the topics that patterns match, and ends their pick-up
+// at the source.
+func (c Client) StopMatching(ctx context.Context, mirror string, patterns ...string) ([]string, error) {
+	req := NewStopMirrorTopicsRequest()
+	req.MirrorName, req.Patterns = mirror, patterns
+	return c.matching(ctx, fmt.Sprintf("stop mirror %q", mirror), req)
+}
+
+// PauseMatching pauses the topics of the mirror that patterns match.
+func (c Client) PauseMatching(ctx context.Context, mirror string, patterns ...string) ([]string, error) {
+	req := NewPauseMirrorTopicsRequest()
+	req.MirrorName, req.Patterns = mirror, patterns
+	return c.matching(ctx, fmt.Sprintf("pause mirror %q", mirror), req)
+}
+
+// ResumeMatching resumes the paused topics of the mirror that patterns match.
+func (c Client) ResumeMatching(ctx context.Context, mirror string, patterns ...string) ([]string, error) {
+	req := NewResumeMirrorTopicsRequest()
+	req.MirrorName, req.Patterns = mirror, patterns
+	return c.matching(ctx, fmt.Sprintf("resume mirror %q", mirror), req)
+}
+
+// Alter changes configs of a mirror that runs; nil is back to the default.
+func (c Client) Alter(ctx context.Context, mirror string, configs map[string]*string) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	res := kmsg.NewIncrementalAlterConfigsRequestResource()
+	res.ResourceType, res.ResourceName = ResourceMirror, mirror
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		one.Name, one.Value = name, configs[name]
+		if one.Value == nil {
+			one.Op = kmsg.IncrementalAlterConfigOpDelete
+		}
+		res.Configs = append(res.Configs, one)
+	}
+	req.Resources = append(req.Resources, res)
+	resp, err := request[*kmsg.IncrementalAlterConfigsResponse](ctx, c, req)
+	if err != nil {
+		return fmt.Errorf("alter mirror %q: %w", mirror, err)
+	}
+	for _, r := range resp.Resources {
+		if err := answered(KeyCreateClusterMirror, r.ErrorCode, r.ErrorMessage, ""); err != nil {
+			return fmt.Errorf("alter mirror %q: %w", mirror, err)
+		}
+	}
+	return nil
+}
+
 func named(topics []string) []NamedTopic {
 	all := make([]NamedTopic, 0, len(topics))
 	for _, t := range topics {
@@ -198,12 +255,20 @@ func (c Client) ReadStates(ctx context.Context, mirror, topic string, partitions
 }
 
 func (c Client) topics(ctx context.Context, what string, req kmsg.Request) error {
+	_, err := c.matching(ctx, what, req)
+	return err
+}
+
+// matching returns the topics that a request was about, in the answer's words.
+func (c Client) matching(ctx context.Context, what string, req kmsg.Request) ([]string, error) {
 	resp, err := request[*TopicsResponse](ctx, c, req)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	var errs []error
+	var topics []string
 	for _, t := range resp.Topics {
+		topics = append(topics, t.Name)
 		if err := answered(req.Key(), t.ErrorCode, t.ErrorMessage, t.Name); err != nil {
 			errs = append(errs, err)
 		}
@@ -212,9 +277,9 @@ func (c Client) topics(ctx context.Context, what string, req kmsg.Request) error
 		errs = append(errs, answered(req.Key(), resp.ErrorCode, resp.ErrorMessage, ""))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return topics, fmt.Errorf("%s: %w", what, err)
 	}
-	return nil
+	return topics, nil
 }
 
 // List lists the mirrors, with the names of their topics.

@@ -257,6 +257,12 @@ type DescribedMirror struct {
 	// Profile is the text of KIP-1279 that the cluster follows, "" where it does
 	// not say: our addition, as a tagged field.
 	Profile string
+
+	// Configs are those that may change while the mirror runs, defaults too, and
+	// GroupsError is what keeps the broker that answers from mirroring groups'
+	// offsets. Ours.
+	Configs     []Config // tag 10001
+	GroupsError string   // tag 10002
 }
 
 // EpochResult is the last mirror epoch of one partition, -1 for none, and as
@@ -357,7 +363,15 @@ func (v *DescribeClusterMirrorsResponse) walk(c *coder) {
 			array(c, &e.Partitions, walkDescribed)
 			c.tags()
 		})
-		c.tags(tagOf(FirstOwnTag, &e.Profile, "", (*coder).text))
+		c.tags(
+			tagOf(FirstOwnTag, &e.Profile, "", (*coder).text),
+			tagArray(FirstOwnTag+1, &e.Configs, func(c *coder, e *Config) {
+				c.text(&e.Name)
+				c.nullText(&e.Value)
+				c.tags()
+			}),
+			tagOf(FirstOwnTag+2, &e.GroupsError, "", (*coder).text),
+		)
 	})
 	c.tags(tagArray(0, &v.LookupResults, func(c *coder, e *LookupResult) {
 		c.uuid(&e.TopicID)

@@ -111,6 +111,8 @@ type PauseMirrorTopicsRequest struct {
 	MirrorName            string
 	Topics                []NamedTopic
 	StateValidationOffset int64 // -1: none
+	// Patterns choose more of the mirror's topics. Ours.
+	Patterns []string // tag 10000
 }
 
 // NewPauseMirrorTopicsRequest returns a request with default fields.
@@ -119,7 +121,7 @@ func NewPauseMirrorTopicsRequest() *PauseMirrorTopicsRequest {
 }
 
 func (v *PauseMirrorTopicsRequest) walk(c *coder) {
-	walkNamedTopics(c, &v.MirrorName, &v.Topics, &v.StateValidationOffset)
+	walkNamedTopics(c, &v.MirrorName, &v.Topics, &v.StateValidationOffset, &v.Patterns)
 }
 
 // Key is the API key.
@@ -142,6 +144,8 @@ type ResumeMirrorTopicsRequest struct {
 	MirrorName            string
 	Topics                []NamedTopic
 	StateValidationOffset int64 // -1: none
+	// Patterns choose more of the mirror's topics. Ours.
+	Patterns []string // tag 10000
 }
 
 // NewResumeMirrorTopicsRequest returns a request with default fields.
@@ -150,7 +154,7 @@ func NewResumeMirrorTopicsRequest() *ResumeMirrorTopicsRequest {
 }
 
 func (v *ResumeMirrorTopicsRequest) walk(c *coder) {
-	walkNamedTopics(c, &v.MirrorName, &v.Topics, &v.StateValidationOffset)
+	walkNamedTopics(c, &v.MirrorName, &v.Topics, &v.StateValidationOffset, &v.Patterns)
 }
 
 // Key is the API key.
@@ -167,11 +171,11 @@ func (*ResumeMirrorTopicsRequest) ResponseKind() kmsg.Response {
 	return &TopicsResponse{key: KeyResumeMirrorTopics}
 }
 
-func walkNamedTopics(c *coder, mirror *string, topics *[]NamedTopic, validation *int64) {
+func walkNamedTopics(c *coder, mirror *string, topics *[]NamedTopic, validation *int64, patterns *[]string) {
 	c.text(mirror)
 	array(c, topics, walkNamed)
 	c.int64(validation)
-	c.tags()
+	c.tags(tagArray(FirstOwnTag, patterns, (*coder).text))
 }
 
 // TopicResult is how one topic fared.

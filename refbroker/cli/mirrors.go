@@ -49,7 +49,7 @@ func mirrorsCommand(dial dialFunc) *cobra.Command {
 	flags.StringVarP(&o.output, "output", "o", "table", "table or json")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for answers and for --wait")
 	cmd.AddCommand(mirrorsCreate(o), mirrorsStart(o), mirrorsPause(o), mirrorsResume(o), mirrorsStop(o), mirrorsDelete(o),
-		mirrorsList(o), mirrorsDescribe(o), mirrorsBump(o))
+		mirrorsList(o), mirrorsDescribe(o), mirrorsConfigs(o), mirrorsBump(o))
 	return cmd
 }
 

@@ -59,11 +59,14 @@ func TestHooksCommand(t *testing.T) {
 func TestMirrorsCommandRefusesBadInput(t *testing.T) {
 	none := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
 	for want, args := range map[string][]string{
-		`--output "xml"`:          {"list", "--output", "xml"},
-		`--config "x"`:            {"create", "m", "--source", "a:1", "--config", "x"},
-		`"source" not set`:        {"create", "m"},
-		"at least 2 arg":          {"stop", "m"},
-		"unable to dial: refused": {"list", "--timeout", "2s"},
+		`--output "xml"`:            {"list", "--output", "xml"},
+		`--config "x"`:              {"create", "m", "--source", "a:1", "--config", "x"},
+		`"source" not set`:          {"create", "m"},
+		"at least 1 arg":            {"stop"},
+		"want names, or --pattern":  {"stop", "m"},
+		"--discard goes with names": {"start", "m", "--pattern", "o.*", "--discard"},
+		`--set "x"`:                 {"configs", "m", "--set", "x"},
+		"unable to dial: refused":   {"list", "--timeout", "2s"},
 	} {
 		_, err := runCommand(t, mirrorsCommand(none), args...)
 		require.ErrorContains(t, err, want)

@@ -14,6 +14,10 @@ import (
 // stopped it is refused.
 func pauseMirrorTopics(e *env.Env) wire.API {
 	return wire.Of("PauseMirrorTopics", 0, 0, func(ctx context.Context, req *wire.Request, r *mirrorrpc.PauseMirrorTopicsRequest) (wire.Response, error) {
-		return desireTopics(ctx, e, req, r.Topics, quorum.SetMirrorTopics{Mirror: r.MirrorName, Desired: quorum.Paused})
+		topics, err := matched(e, r.MirrorName, r.Topics, r.Patterns, notStopped)
+		if err != nil {
+			return refusedAll(req, err)
+		}
+		return desireTopics(ctx, e, req, topics, quorum.SetMirrorTopics{Mirror: r.MirrorName, Desired: quorum.Paused})
 	})
 }

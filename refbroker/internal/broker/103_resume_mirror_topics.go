@@ -14,6 +14,10 @@ import (
 // what was written since.
 func resumeMirrorTopics(e *env.Env) wire.API {
 	return wire.Of("ResumeMirrorTopics", 0, 0, func(ctx context.Context, req *wire.Request, r *mirrorrpc.ResumeMirrorTopicsRequest) (wire.Response, error) {
-		return desireTopics(ctx, e, req, r.Topics, quorum.SetMirrorTopics{Mirror: r.MirrorName, Desired: quorum.Mirroring, Resume: true})
+		topics, err := matched(e, r.MirrorName, r.Topics, r.Patterns, notStopped)
+		if err != nil {
+			return refusedAll(req, err)
+		}
+		return desireTopics(ctx, e, req, topics, quorum.SetMirrorTopics{Mirror: r.MirrorName, Desired: quorum.Mirroring, Resume: true})
 	})
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/wire"
 )
 
 // DescribeConfigs (key 32), versions 1 to 4: from 3 on configs have types. It
-// is served for topics, and for this broker, all of whose configs were given at
+// is served for topics, for mirrors (resource type 64), and for this broker, all of whose configs were given at
 // its start. Documentation is left to Kafka's.
 func describeConfigs(c *configs) wire.API {
 	return wire.Of("DescribeConfigs", 1, 4, func(_ context.Context, req *wire.Request, r *kmsg.DescribeConfigsRequest) (wire.Response, error) {
@@ -60,6 +61,12 @@ func (c *configs) describe(kind kmsg.ConfigResourceType, name string) ([]kmsg.De
 			return nil, err
 		}
 		return c.ofTopic(t), nil
+	case mirrorrpc.ResourceMirror:
+		m, ok := c.quorum.Image().Mirrors[name]
+		if !ok {
+			return nil, fmt.Errorf("mirror %q: %w", name, quorum.ErrNoMirror)
+		}
+		return c.ofMirror(m), nil
 	case kmsg.ConfigResourceTypeBroker:
 		if name == "" { // cluster-wide dynamic configs: there are none
 			return nil, nil
@@ -69,7 +76,7 @@ func (c *configs) describe(kind kmsg.ConfigResourceType, name string) ([]kmsg.De
 		}
 		return c.ofBroker(), nil
 	}
-	return nil, fmt.Errorf("resource type %d: configs of topics and brokers are served only: %w", kind, kerr.InvalidRequest)
+	return nil, fmt.Errorf("resource type %d: configs of topics, mirrors and brokers are served only: %w", kind, kerr.InvalidRequest)
 }
 
 func (c *configs) ofTopic(t *quorum.Topic) []kmsg.DescribeConfigsResponseResourceConfig {

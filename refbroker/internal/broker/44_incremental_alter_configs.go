@@ -7,11 +7,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/wire"
 )
 
-// IncrementalAlterConfigs (key 44), versions 0 to 1, for topics (KIP-339). A
+// IncrementalAlterConfigs (key 44), versions 0 to 1, for topics (KIP-339) and mirrors (resource type 64). A
 // resource's changes are made together or not at all.
 func incrementalAlterConfigs(c *configs) wire.API {
 	return wire.Of("IncrementalAlterConfigs", 0, 1, func(ctx context.Context, req *wire.Request, r *kmsg.IncrementalAlterConfigsRequest) (wire.Response, error) {
@@ -43,8 +44,11 @@ func incrementalAlterConfigs(c *configs) wire.API {
 
 // alter changes a topic's configs, or with validateOnly only says whether it would.
 func (c *configs) alter(ctx context.Context, kind kmsg.ConfigResourceType, name string, replace bool, changes []quorum.ConfigChange, validateOnly bool) error {
+	if kind == mirrorrpc.ResourceMirror && !replace {
+		return c.alterMirror(ctx, name, changes, validateOnly)
+	}
 	if kind != kmsg.ConfigResourceTypeTopic {
-		return fmt.Errorf("resource type %d: only topics' configs can be altered: %w", kind, kerr.InvalidRequest)
+		return fmt.Errorf("resource type %d: only topics' and, one by one, mirrors' configs can be altered: %w", kind, kerr.InvalidRequest)
 	}
 	seen := map[string]bool{}
 	known := topicConfigs()

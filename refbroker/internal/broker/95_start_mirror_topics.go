@@ -23,7 +23,8 @@ import (
 // with the source's topic id and partition count; when the request doesn't say
 // them the source is asked. The topics are read-only from the record of the
 // start on, before anything is mirrored (RO-1), and so before the answer:
-// Quorum.Apply returns once its record is in force on this node.
+// Quorum.Apply returns once its record is in force on this node. Patterns choose
+// among the topics that the source has now, and are kept for those that it gets.
 func startMirrorTopics(e *env.Env) wire.API {
 	return wire.Of("StartMirrorTopics", 0, 0, func(ctx context.Context, req *wire.Request, r *mirrorrpc.StartMirrorTopicsRequest) (wire.Response, error) {
 		resp, ok := req.Response().(*mirrorrpc.TopicsResponse)
@@ -31,17 +32,18 @@ func startMirrorTopics(e *env.Env) wire.API {
 			return nil, fmt.Errorf("response of StartMirrorTopics is %T", req.Response())
 		}
 		m, found := e.Quorum.Image().Mirrors[r.MirrorName]
-		switch {
-		case !found:
+		if !found {
 			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("mirror %q: %w", r.MirrorName, quorum.ErrNoMirror))
 			return resp, nil
-		case len(r.IncludePatterns)+len(r.ExcludePatterns) > 0:
-			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("topic patterns are not served; name the topics: %w", kerr.InvalidRequest))
+		}
+		topics, err := startPatterns(ctx, e, m, r)
+		if err != nil {
+			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("mirror %q: %w", r.MirrorName, err))
 			return resp, nil
 		}
 		s := starter{e: e, mirror: m, discard: r.Discard}
-		for i, err := range s.start(ctx, r.Topics) {
-			res := mirrorrpc.TopicResult{Name: r.Topics[i].TopicName}
+		for i, err := range s.start(ctx, topics) {
+			res := mirrorrpc.TopicResult{Name: topics[i].TopicName}
 			res.ErrorCode, res.ErrorMessage = mirrorError(err)
 			if resp.ErrorCode == 0 {
 				resp.ErrorCode, resp.ErrorMessage = res.ErrorCode, res.ErrorMessage
@@ -62,20 +64,31 @@ type starter struct {
 func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []error {
 	errs := make([]error, len(topics))
 	img := s.e.Quorum.Image()
-	var unknown []string
+	// A client that gives a topic's id has asked the source itself.
+	var named, here []string
 	for _, t := range topics {
-		if here, ok := img.Topics[t.TopicName]; t.TopicID == [16]byte{} && (!ok || here.Mirror == "") {
-			unknown = append(unknown, t.TopicName)
+		h, ok := img.Topics[t.TopicName]
+		switch {
+		case ok && h.Mirror == s.mirror.Name && h.Desired == quorum.Mirroring:
+			continue // it is started already
+		case ok && h.Mirror != "" && h.Mirror != s.mirror.Name && h.Desired != quorum.Stopped:
+			continue // another mirror has it: the record refuses it
+		}
+		if ok {
+			here = append(here, t.TopicName)
+		}
+		if t.TopicID == [16]byte{} {
+			named = append(named, t.TopicName)
 		}
 	}
 	source := map[string]kmsg.MetadataResponseTopic{}
 	var sourceErr error
-	if len(unknown) > 0 {
-		source, sourceErr = s.ask(ctx, unknown)
+	if len(named) > 0 {
+		source, sourceErr = s.ask(ctx, named)
 	}
-	var upstream map[string][]string
-	if sourceErr == nil {
-		upstream = s.upstream(ctx, topics)
+	var known mirror.Source
+	if sourceErr == nil && len(here) > 0 {
+		known = s.look(ctx, here)
 	}
 	var ready []string
 	for i, t := range topics {
@@ -86,9 +99,15 @@ func (s *starter) start(ctx context.Context, topics []mirrorrpc.StartTopic) []er
 			}
 			t.TopicID, t.NumPartitions = found.TopicID, int32(len(found.Partitions))
 		}
-		if up := upstream[t.TopicName]; slices.Contains(up, s.e.ClusterID) {
+		if up := known.Upstream(t.TopicName); slices.Contains(up, s.e.ClusterID) {
 			errs[i] = fmt.Errorf("topic %q: the source is mirrored from this cluster, a loop: %s: %w", t.TopicName, strings.Join(up, ", "), kerr.InvalidRequest)
 			continue
+		}
+		if h, ok := img.Topics[t.TopicName]; ok && !s.discard {
+			if errs[i] = known.Unrelated(img, h, s.e.Replicas); errs[i] != nil {
+				errs[i] = fmt.Errorf("topic %q: %w; it can be copied anew if what it holds is discarded: %w", t.TopicName, errs[i], kerr.InvalidRequest)
+				continue
+			}
 		}
 		if errs[i] = s.prepare(ctx, t, sourceErr); errs[i] == nil {
 			ready = append(ready, t.TopicName)
@@ -119,6 +138,9 @@ func (s *starter) ask(ctx context.Context, topics []string) (map[string]kmsg.Met
 	meta, err := mirror.AskCluster(ctx, s.e.Host, s.mirror.Bootstrap, mirror.ExpectedCluster(s.e.Defects, s.mirror.SourceClusterID), topics...)
 	if err != nil {
 		if errors.Is(err, mirror.ErrOtherCluster) {
+			if strings.Contains(err.Error(), s.e.ClusterID) {
+				err = fmt.Errorf("%w, which is this cluster itself", err)
+			}
 			return nil, fmt.Errorf("%w: %w", err, kerr.InconsistentClusterID)
 		}
 		return nil, fmt.Errorf("ask the source: %w: %w", err, kerr.BrokerNotAvailable)
@@ -132,32 +154,22 @@ func (s *starter) ask(ctx context.Context, topics []string) (map[string]kmsg.Met
 	return found, nil
 }
 
-// upstream asks the source from where it mirrors topics that are here: one that
-// comes from this cluster, directly or not, is refused before it is made
-// read-only for nothing (CH-4). A source that does not answer is no obstacle:
-// the mirror looks again before it aligns.
-func (s *starter) upstream(ctx context.Context, topics []mirrorrpc.StartTopic) map[string][]string {
-	img := s.e.Quorum.Image()
-	var here []string
-	for _, t := range topics {
-		if h, ok := img.Topics[t.TopicName]; ok && (h.Desired != quorum.Mirroring || h.Mirror != s.mirror.Name) {
-			here = append(here, t.TopicName)
-		}
-	}
-	if len(here) == 0 {
-		return nil
-	}
+// look asks the source what it tells of topics that are here, before they are
+// made read-only for nothing: one that comes from this cluster, directly or not,
+// is refused (CH-4), and so is one whose log has nothing to do with the one here.
+// A source that does not answer is no obstacle: the mirror looks again before it
+// aligns.
+func (s *starter) look(ctx context.Context, here []string) mirror.Source {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
-	up, err := mirror.AskUpstream(ctx, s.e.Host, s.e.ClusterID, s.mirror, here)
+	known, err := mirror.AskSource(ctx, s.e.Host, s.e.ClusterID, s.mirror, here)
 	if err != nil {
 		s.e.Log.Warn("the source does not tell what it mirrors itself", "mirror", s.mirror.Name, "error", err)
-		return nil
 	}
-	return up
+	return known
 }
 
-// loopTimeout bounds how long a start looks for a loop.
+// loopTimeout bounds how long a start looks at what is here already.
 const loopTimeout = 3 * time.Second
 
 // prepare checks the topic that is here, or makes it.
@@ -168,8 +180,12 @@ func (s *starter) prepare(ctx context.Context, t mirrorrpc.StartTopic, sourceErr
 		return fmt.Errorf("topic %q is internal: %w", t.TopicName, kerr.InvalidTopicException)
 	case ok && t.TopicID != [16]byte{} && t.TopicID != here.ID:
 		return fmt.Errorf("topic %q has id %x on the source and %x here: %w", t.TopicName, t.TopicID, here.ID, kerr.InconsistentTopicID)
+	case ok && t.NumPartitions > 0 && int(t.NumPartitions) < len(here.Partitions):
+		return fmt.Errorf("topic %q has %d partitions here, and %d on the source: %w", t.TopicName, len(here.Partitions), t.NumPartitions, kerr.InvalidPartitions)
+	case ok && errors.Is(sourceErr, mirror.ErrOtherCluster):
+		return fmt.Errorf("topic %q: %w", t.TopicName, sourceErr)
 	case ok && here.Mirror != "":
-		return nil // its id was the source's when it was first started
+		return nil // its id was the source's when it was first started, and that may be dead
 	case t.TopicID == [16]byte{} && sourceErr != nil:
 		return fmt.Errorf("topic %q: %w", t.TopicName, sourceErr)
 	case t.TopicID == [16]byte{}:

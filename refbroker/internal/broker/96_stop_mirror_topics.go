@@ -2,9 +2,6 @@ package broker
 
 import (
 	"context"
-	"fmt"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/env"
@@ -17,9 +14,12 @@ import (
 // recorded; it asks nothing of the source (LINK-2).
 func stopMirrorTopics(e *env.Env) wire.API {
 	return wire.Of("StopMirrorTopics", 0, 0, func(ctx context.Context, req *wire.Request, r *mirrorrpc.StopMirrorTopicsRequest) (wire.Response, error) {
-		if resp, ok := req.Response().(*mirrorrpc.TopicsResponse); ok && len(r.Patterns) > 0 {
-			resp.ErrorCode, resp.ErrorMessage = mirrorError(fmt.Errorf("topic patterns are not served; name the topics: %w", kerr.InvalidRequest))
-			return resp, nil
+		err := stopPatterns(ctx, e, r.MirrorName, r.Patterns)
+		if err == nil {
+			r.Topics, err = matched(e, r.MirrorName, r.Topics, r.Patterns, func(*quorum.Topic) bool { return true })
+		}
+		if err != nil {
+			return refusedAll(req, err)
 		}
 		if err := refuseStop(ctx, e, r); err != nil {
 			return stopRefused(req, r, err)

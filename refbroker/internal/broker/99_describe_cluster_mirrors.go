@@ -51,8 +51,14 @@ func describeClusterMirrors(e *env.Env, m *mirror.Manager) wire.API {
 
 func describeMirror(e *env.Env, m *mirror.Manager, img *quorum.Image, name string) mirrorrpc.DescribedMirror {
 	d := mirrorrpc.DescribedMirror{MirrorName: name, AuthorizedOperations: mirrorrpc.NoOperations, Profile: string(cmp.Or(img.Profile, quorum.V42))}
-	if _, ok := img.Mirrors[name]; !ok {
+	link, ok := img.Mirrors[name]
+	if !ok {
 		d.ErrorCode = quorum.ErrNoMirror.Code
+		return d
+	}
+	d.Configs = settingsOf(link)
+	if err := m.GroupsError(name); err != nil {
+		d.GroupsError = err.Error()
 	}
 	for _, topic := range mirrorTopics(img, name) {
 		d.Topics = append(d.Topics, describeMirrorTopic(e, m, img, img.Topics[topic]))

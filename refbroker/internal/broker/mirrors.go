@@ -101,6 +101,22 @@ func desireTopics(ctx context.Context, e *env.Env, req *wire.Request, topics []m
 	return resp, nil
 }
 
+// refusedAll is the answer of a request about topics that is refused whole.
+func refusedAll(req *wire.Request, err error) (wire.Response, error) {
+	resp, ok := req.Response().(*mirrorrpc.TopicsResponse)
+	if !ok {
+		return nil, fmt.Errorf("response with api key %d is %T", req.Key, req.Response())
+	}
+	resp.ErrorCode, resp.ErrorMessage = mirrorError(err)
+	return resp, nil
+}
+
+// notStopped says whether a topic is one that a pattern of a pause or a resume means:
+// one that is stopped would be refused.
+func notStopped(t *quorum.Topic) bool {
+	return t.Desired == quorum.Mirroring || t.Desired == quorum.Paused
+}
+
 // mirrorTopic finds a topic of a mirror.
 func mirrorTopic(img *quorum.Image, mirror, topic string) (*quorum.Topic, error) {
 	t, err := img.Topic(topic)

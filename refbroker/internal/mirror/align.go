@@ -70,11 +70,16 @@ func (d *driver) align(ctx context.Context, v view, part replica.API) error {
 
 // sides are the two logs as alignment sees them.
 func (d *driver) sides(v view, part replica.API, source sourceLeader) (own side, theirs *side) {
-	o := part.Offsets()
-	own = side{name: v.name, history: v.part.Mirror.History, start: o.LogStart, end: o.LogEnd, barriers: part.Barriers(), cleaned: part.CleanedUpTo()}
+	own, theirs = sides(v.name, v.part, part, source)
 	if d.m.defects.Has(defect.CleanedLogTruncated) {
 		own.cleaned = 0
 	}
+	return own, theirs
+}
+
+func sides(name string, p *quorum.Partition, part replica.API, source sourceLeader) (own side, theirs *side) {
+	o := part.Offsets()
+	own = side{name: name, history: p.Mirror.History, start: o.LogStart, end: o.LogEnd, barriers: part.Barriers(), cleaned: part.CleanedUpTo()}
 	if l := source.lineage; l != nil {
 		theirs = &side{name: l.name, history: l.history, start: l.logStart, barriers: l.barriers, forgotten: l.forgotten}
 	}

@@ -118,6 +118,17 @@ func (c *conn) metadata(ctx context.Context, topics []string) (*kmsg.MetadataRes
 	return resp, nil
 }
 
+// allTopics asks for every topic.
+func (c *conn) allTopics(ctx context.Context) (*kmsg.MetadataResponse, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = nil // all
+	resp, err := ask[*kmsg.MetadataResponse](ctx, c, req)
+	if err != nil {
+		return nil, fmt.Errorf("metadata of the source: %w", err)
+	}
+	return resp, nil
+}
+
 // ask sends a request in the highest version that both sides know.
 func ask[R kmsg.Response](ctx context.Context, c *conn, req kmsg.Request) (R, error) {
 	return askAtMost[R](ctx, c, req, req.MaxVersion())

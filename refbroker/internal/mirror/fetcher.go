@@ -79,6 +79,8 @@ type fetcher struct {
 	clusterID string
 	// keepLate makes it wrong: see defect.LateFetchAppended.
 	keepLate bool
+	// throttle bounds what is fetched, nil for no bound.
+	throttle *throttle
 	// blind makes it wrong: see defect.DownstreamNotRealigned.
 	blind bool
 
@@ -231,6 +233,11 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		f.cancel = nil
 		f.mu.Unlock()
 	}()
+	if f.throttle != nil {
+		if err := f.throttle.wait(ctx); err != nil {
+			return err
+		}
+	}
 	var resp *kmsg.FetchResponse
 	err := whileSlow(fmt.Sprintf("broker %s of cluster %s to answer a fetch", f.addr, f.clusterID), wait, func(late error) {
 		for _, r := range active {
@@ -259,6 +266,9 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return fmt.Errorf("fetch: %w", err)
 	}
+	if f.throttle != nil {
+		f.throttle.take(bytesOf(resp))
+	}
 	asked := make(map[partitionKey]*registration, 2*len(active))
 	for _, r := range active { // a response names a topic or its id (version 13)
 		asked[partitionKey{topic: r.topic, index: r.index}] = r
@@ -285,6 +295,10 @@ func (f *fetcher) request(regs []*registration, wait time.Duration) *kmsg.FetchR
 	req.ReplicaState.ID = -1
 	req.MaxWaitMillis = int32(wait / time.Millisecond)
 	req.MinBytes, req.MaxBytes = fetchMinBytes, fetchMaxBytes
+	partitionMax := int32(fetchPartitionMax)
+	if f.throttle != nil {
+		req.MaxBytes, partitionMax = f.throttle.most(fetchMaxBytes), f.throttle.most(fetchPartitionMax)
+	}
 	req.IsolationLevel = 0 // READ_UNCOMMITTED
 	req.SessionID, req.SessionEpoch = 0, -1
 	at := map[string]int{}
@@ -308,10 +322,20 @@ func (f *fetcher) request(regs []*registration, wait time.Duration) *kmsg.FetchR
 		if r.from > o.LogEnd {
 			p.FetchOffset, p.LastFetchedEpoch = r.from, -1
 		}
-		p.PartitionMaxBytes = fetchPartitionMax
+		p.PartitionMaxBytes = partitionMax
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
 	}
 	return req
+}
+
+// bytesOf counts the records of a response.
+func bytesOf(resp *kmsg.FetchResponse) (n int) {
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			n += len(resp.Topics[i].Partitions[j].RecordBatches)
+		}
+	}
+	return n
 }
 
 // take deals with one partition of a response.

@@ -37,7 +37,7 @@ type Offsets interface {
 // Range is where a log starts and ends.
 type Range struct{ Start, End int64 }
 
-// groupSync mirrors the committed offsets of a mirror's groups, those that this
+// groupSync is what a mirror does every now and then. It mirrors the committed offsets of a mirror's groups, those that this
 // node coordinates: by Kafka's public requests, as a tool would that copies
 // them, from whichever source.
 type groupSync struct {
@@ -45,6 +45,8 @@ type groupSync struct {
 	mirror *quorum.Mirror
 	end    context.CancelFunc
 	quiet  chan struct{} // holds one
+
+	found error // what keeps topics from being found; of run's goroutine
 
 	mu sync.Mutex
 	// idle ends a round in progress: nothing of the mirror mirrors any more, so
@@ -81,6 +83,11 @@ func (s *groupSync) run(ctx context.Context) {
 			s.hangUp()
 		}
 		s.note(err)
+		err = s.discover(ctx)
+		if err != nil && s.found == nil && ctx.Err() == nil {
+			s.m.log.Warn("new topics of the source are not mirrored", "mirror", s.mirror.Name, "error", err)
+		}
+		s.found = err
 	}
 }
 

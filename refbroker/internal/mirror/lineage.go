@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
@@ -134,20 +135,50 @@ func lineageOf(leader sourceLeader, r mirrorrpc.EpochResult, told bool, err erro
 	return l, nil
 }
 
-// AskUpstream asks a mirror's source from which clusters topics are mirrored
-// now.
-func AskUpstream(ctx context.Context, h host.Host, cluster string, m *quorum.Mirror, topics []string) (map[string][]string, error) {
+// Source is what a mirror's source told of topics when a start asked for them.
+type Source struct{ known map[string]knownTopic }
+
+// AskSource asks a mirror's source for topics, and for what their leaders tell of
+// their logs.
+func AskSource(ctx context.Context, h host.Host, cluster string, m *quorum.Mirror, topics []string) (Source, error) {
 	l := newLink(cluster, m, h, func() []string { return topics }, nil)
 	if err := l.ask(ctx, topics[0]); err != nil {
-		return nil, err
+		return Source{}, err
 	}
-	up := map[string][]string{}
-	for _, t := range topics {
-		for _, leader := range l.known[t].leaders {
-			if leader.lineage != nil {
-				up[t] = append(up[t], leader.lineage.upstream...)
-			}
+	return Source{l.known}, nil
+}
+
+// Upstream are the clusters that a topic of the source is mirrored from now.
+func (s Source) Upstream(topic string) []string {
+	var up []string
+	for _, leader := range s.known[topic].leaders {
+		if leader.lineage != nil {
+			up = append(up, leader.lineage.upstream...)
 		}
 	}
-	return up, nil
+	return up
+}
+
+// Unrelated says why a topic that is here can't be aligned with the source's,
+// since their logs have no common history: of the replicas on this node, before
+// the topic is made read-only for nothing. Alignment looks again, at all.
+func (s Source) Unrelated(img *quorum.Image, t *quorum.Topic, replicas env.Replicas) error {
+	for index, leader := range s.known[t.Name].leaders {
+		if int(index) >= len(t.Partitions) {
+			continue
+		}
+		p := t.Partitions[index]
+		if p.Mirror.State != quorum.Unknown && p.Mirror.State != quorum.Stopped {
+			continue // of that log it is known
+		}
+		part, err := replicas.Partition(t.Name, index)
+		if err != nil {
+			continue
+		}
+		own, theirs := sides(img.LogName(p), p, part, leader)
+		if own.end > own.start && (theirs == nil || !related(own, *theirs)) {
+			return fmt.Errorf("partition %s-%d: %w", t.Name, index, errNoCommonHistory)
+		}
+	}
+	return nil
 }

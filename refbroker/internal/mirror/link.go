@@ -37,6 +37,8 @@ type link struct {
 	// topics lists the topics of the mirror, to ask for together.
 	topics     func() []string
 	newFetcher func(addr string) *fetcher
+	// throttle is shared by the fetchers.
+	throttle *throttle
 	// expected is the cluster id that the source must have.
 	expected string
 	// ended is closed once the mirror is another, or gone, and end closes it; the
@@ -69,7 +71,7 @@ type knownTopic struct {
 func newLink(cluster string, m *quorum.Mirror, h host.Host, topics func() []string, newFetcher func(string) *fetcher) *link {
 	return &link{
 		cluster: cluster, mirror: m, host: h, topics: topics, newFetcher: newFetcher, expected: m.SourceClusterID,
-		refresh: lock.New(), known: map[string]knownTopic{}, fetchers: map[string]*fetcher{},
+		throttle: newThrottle(0), refresh: lock.New(), known: map[string]knownTopic{}, fetchers: map[string]*fetcher{},
 	}
 }
 

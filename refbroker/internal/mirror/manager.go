@@ -45,6 +45,7 @@ type Manager struct {
 	ranges   Offsets
 	topics   env.Topics                  // nil where none can grow
 	ensure   func(context.Context) error // that there is a group coordinator
+	create   func(context.Context, env.NewTopic) (*quorum.Topic, error)
 	replicas env.Replicas
 	gate     gate.Gate
 	defects  defect.Set
@@ -86,6 +87,9 @@ func New(e *env.Env, debts Debts, groups Groups) *Manager {
 	m := newManager(e, e.Quorum, debts)
 	m.groups, m.ranges = groups, nodeRanges{e}
 	m.topics = e.Topics
+	if e.Topics != nil {
+		m.create = e.Topics.CreateTopic
+	}
 	m.ensure = func(ctx context.Context) error { return group.EnsureTopic(ctx, e) }
 	return m
 }
@@ -163,7 +167,9 @@ func (m *Manager) reconcile(ctx context.Context, img *quorum.Image) {
 		if !sameSource(img.Mirrors[name], l.mirror) {
 			l.end()
 			delete(m.links, name)
+			continue
 		}
+		l.throttle.set(m.share(img, img.Mirrors[name]))
 	}
 	m.syncGroupsLocked(ctx, img)
 }
@@ -214,16 +220,40 @@ func (m *Manager) linkOf(ctx context.Context, mirror *quorum.Mirror) *link {
 		}
 		return names
 	}
-	l := newLink(m.cluster, mirror, m.host, topics, func(addr string) *fetcher {
+	var l *link
+	l = newLink(m.cluster, mirror, m.host, topics, func(addr string) *fetcher {
 		f := newFetcher(m.host, m.log.With("mirror", mirror.Name), addr, ExpectedCluster(m.defects, mirror.SourceClusterID), m.defects.Has(defect.LateFetchAppended))
+		f.throttle = l.throttle
 		f.blind = m.defects.Has(defect.DownstreamNotRealigned)
 		m.wg.Go(func() { f.run(life) })
 		return f
 	})
 	l.expected = ExpectedCluster(m.defects, mirror.SourceClusterID)
+	l.throttle.set(m.share(m.quorum.Image(), mirror))
 	l.ended, l.end = life.Done(), end
 	m.links[mirror.Name] = l
 	return l
+}
+
+// share is this node's part of the rate at which a mirror may fetch: as large as
+// that of each other node that leads some of it.
+func (m *Manager) share(img *quorum.Image, mirror *quorum.Mirror) int64 {
+	settings, err := ReadSettings(mirror.Configs)
+	if err != nil || settings.Rate == 0 {
+		return 0
+	}
+	nodes := map[int32]bool{m.node: true}
+	for _, t := range img.Topics {
+		if t.Mirror != mirror.Name {
+			continue
+		}
+		for _, p := range t.Partitions {
+			if p.Mirror.State == quorum.Mirroring && p.Leader >= 0 {
+				nodes[p.Leader] = true
+			}
+		}
+	}
+	return max(1, settings.Rate/int64(len(nodes)))
 }
 
 func (m *Manager) setStatus(key partitionKey, edit func(*Status)) {

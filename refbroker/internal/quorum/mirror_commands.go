@@ -23,6 +23,7 @@ func mirrorKinds() []kind {
 		kindOf(FinishStop{}).giving((*Partition)(nil)),
 		kindOf(SetUpstream{}),
 		kindOf(LowerGroups{}),
+		kindOf(AlterMirror{}),
 	}
 }
 
