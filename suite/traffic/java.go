@@ -217,7 +217,7 @@ func (p *javaProducer) do(ctx context.Context, what string) error {
 
 // ProducerID is not told by Kafka's client.
 func (p *javaProducer) ProducerID(context.Context) (int64, int16, error) {
-	return -1, -1, errors.New("Kafka's client does not tell its producer id")
+	return -1, -1, errors.New("the Java client does not tell its producer id")
 }
 
 func (p *javaProducer) Produce(_ context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {

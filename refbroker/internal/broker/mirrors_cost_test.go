@@ -132,7 +132,7 @@ func (c *stopCluster) wait(ok func(*quorum.Partition) bool) {
 func (c *stopCluster) fill(partitions, producers int32) {
 	b := c.tb
 	assignment := make([][]int32, partitions)
-	for i := range int32(partitions) {
+	for i := range partitions {
 		assignment[i] = []int32{i % 3, (i + 1) % 3, (i + 2) % 3}
 	}
 	c.apply(quorum.CreateTopic{Name: "t", ID: [16]byte{1}, Assignment: assignment})

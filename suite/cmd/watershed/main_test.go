@@ -100,7 +100,7 @@ func TestAScenarioIsPlayedAndItsEvidenceJudgedAgain(t *testing.T) {
 	// A requirement that the run claims to exercise and does not.
 	claim(t, latest, "SC-7")
 	code, _, errs = called(t, "judge", latest)
-	require.Equal(t, exitViolated, code, "nobody accepts it any more")
+	require.Equal(t, exitViolated, code, "nobody accepts it any more: %s", errs)
 	_, _, _ = play()
 	claim(t, latest, "SC-7")
 	code, _, errs = called(t, "judge", latest)
