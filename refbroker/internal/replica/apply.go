@@ -237,6 +237,7 @@ func (p *Partition) assume(r role, stops []psm.Stop) error {
 	p.order.Lock()
 	defer p.order.Unlock()
 	stops, r = p.believed(stops), p.misread(r)
+	p.stops = stops
 	// Before anything of the new leader epoch can come in.
 	if err := p.followStops(r, stops); err != nil {
 		return err

@@ -164,7 +164,16 @@ func (p *Partition) Diverged(leaderEpoch, epoch int32, end int64) error {
 		}
 		p.logger.Info("log parts from the leader's", "partition", p.Name(), "leader_epoch", leaderEpoch,
 			"epoch", epoch, "end", end, "cut_to", to, "log_end", m.LogEnd, "high_watermark", m.HighWatermark)
-		return p.giveUp(to)
+		if err := p.giveUp(to); err != nil {
+			return err
+		}
+		// A leader that was away and comes back gives up the barrier that it wrote,
+		// and the stop with it; but the stop stands, and the new leader's barrier is
+		// the next batch (PSM-2).
+		if err := p.log.SetStops(p.stops); err != nil {
+			return fmt.Errorf("%s: note stops again: %w", p.Name(), storageError(err))
+		}
+		return nil
 	})
 	p.notify()
 	return err

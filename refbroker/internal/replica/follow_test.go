@@ -353,6 +353,32 @@ func TestAFollowersOwnBarrierExpires(t *testing.T) {
 	require.Equal(t, []int64{7}, producerIDs(w.get("t")))
 }
 
+// A leader that was away wrote its own barrier, and finds that another leads,
+// which wrote one at the same place: it expires what was before that one too.
+func TestALeaderThatWasAwayTakesTheNewLeadersBarrier(t *testing.T) {
+	w := newWorld(t)
+	p := w.topic("t", nil, leader, node)
+	follow(t, p, 1, at(records(7, 0, 0, false, "source's"), 0, 0))
+	stop := psm.Stop{L: 1, BarrierOffset: 1, Epoch: 1, SourceClusterID: source}
+	w.edit("t", func(top *quorum.Topic, q *quorum.Partition) {
+		top.Mirror, q.Mirror.State, q.Mirror.Aligned = "m", quorum.Stopping, true
+		q.Mirror.Current = &quorum.StopRecord{L: 1, Epoch: 1, SourceClusterID: source}
+		q.Mirror.Stops, q.Cuts, q.LeaderEpoch = []psm.Stop{stop}, []quorum.AlignRecord{{At: 1, Epoch: 1}}, 1
+	})
+	barrier := psm.Barrier{Timestamp: 1000, SourceClusterID: source}.Append(nil)
+	follow(t, p, 1, at(barrier, 1, 1))
+	require.Empty(t, producerIDs(p))
+
+	w.edit("t", func(_ *quorum.Topic, q *quorum.Partition) { q.LeaderEpoch = 2 })
+	require.NoError(t, p.Diverged(2, 0, 1))
+	require.EqualValues(t, 1, p.Offsets().LogEnd)
+	follow(t, p, 3, at(barrier, 1, 2), at(records(8, 0, 0, false, "local"), 2, 2))
+	require.Equal(t, []int64{8}, producerIDs(p))
+	require.True(t, p.Barriers()[0].Own)
+	w.restart(false)
+	require.Equal(t, []int64{8}, producerIDs(w.get("t")))
+}
+
 func producerIDs(p *Partition) []int64 {
 	var ids []int64
 	for _, k := range p.Producers() {

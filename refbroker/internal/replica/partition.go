@@ -44,6 +44,8 @@ type Partition struct {
 	// order is held over each append, truncation and change of role, so that
 	// what an append was checked against still holds when it is written.
 	order lock.Mutex
+	// stops are those of the role in force, as the quorum told of them. Under order.
+	stops []psm.Stop
 	// session is the mirror session that may append, 0 for none; sessions
 	// counts them. Under order.
 	session, sessions uint64
