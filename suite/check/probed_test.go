@@ -198,6 +198,24 @@ func TestWhatProbesShowIsFound(t *testing.T) {
 	}
 }
 
+// TXN-6: a transaction is nobody's fault whose end its writer asked for without an
+// answer, since it may be open until its own time is up.
+func TestATransactionOfDoubtfulEndIsNoOrphan(t *testing.T) {
+	w := newProbedWorld()
+	w.b = w.b[:len(w.b)-1]
+	require.Equal(t, Violated, verdicts(t, w)["TXN-6"].Outcome)
+	open := w.b[len(w.b)-1].tags[0]
+	w.edit(t, func(e *history.Event) bool {
+		mine := e.Kind == history.KindTxnEnd && e.Txn.Writer == open.Writer && e.Txn.Number == open.Txn
+		if mine {
+			e.Txn.Result = &history.Result{Outcome: history.Unknown, Message: "connection closed"}
+		}
+		return mine
+	})
+	v := verdicts(t, w)["TXN-6"]
+	require.NotEqual(t, Violated, v.Outcome, v.Findings)
+}
+
 // After a restart a snapshot keeps one batch: an older one may be out of order.
 func TestARetryMayBeOutOfOrderAfterARestart(t *testing.T) {
 	w := newProbedWorld()

@@ -16,7 +16,7 @@ func latestProfile() []Scenario {
 		{Name: once.Name + "/profile-latest/crash-before-barrier-appended", Topology: once, CrashAt: "before:barrier-appended", deflt: true},
 		{Name: once.Name + "/profile-latest/crash-before-open-transactions-aborted", Topology: once, CrashAt: "before:open-transactions-aborted"},
 		{Name: once.Name + "/profile-latest/crash-after-open-transactions-aborted", Topology: once, CrashAt: "after:open-transactions-aborted"},
-		{Name: back.Name + "/profile-latest/none", Topology: back, deflt: true},
+		{Name: back.Name + "/profile-latest/none", Topology: back},
 	}
 	for i := range all {
 		all[i].Profile = check.ProfileLatest
