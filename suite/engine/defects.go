@@ -125,7 +125,7 @@ var defectCases = []defectCase{
 	{name: "barrier-not-waited-for", scenario: stranded, primary: "BAR-1 BAR-5", secondary: "AP-1 PSM-1 IDEM-1 IDEM-2 IDEM-4 TXN-2 TXN-4"},
 	{
 		name: "follower-keeps-suffix", scenario: cutFollower, primary: "LOG-4",
-		secondary: "AP-1 LOG-1 LOG-3 BAR-1 BAR-3 BAR-6 BAR-7 PSM-1 PSM-4 IDEM-1 IDEM-2 IDEM-4 TXN-1 TXN-2 TXN-3 TXN-4 TXN-6",
+		secondary: "AP-1 GRP-1 LOG-1 LOG-3 BAR-1 BAR-3 BAR-6 BAR-7 PSM-1 PSM-4 IDEM-1 IDEM-2 IDEM-4 TXN-1 TXN-2 TXN-3 TXN-4 TXN-6",
 	},
 	{name: "replica-misses-stops", scenario: leaderLost, primary: "PSM-2", secondary: "AP-1 PSM-1 IDEM-1 IDEM-2 IDEM-4"},
 	{name: "control-record-delivered", scenario: failedOver, primary: "BAR-6", secondary: "AP-1"},
@@ -161,7 +161,7 @@ var defectCases = []defectCase{
 	{name: "read-only-after-restart", scenario: stoppedClean, primary: "OPS-5", secondary: "AP-1 RO-4 IDEM-3"},
 
 	// The link, and what comes over it.
-	{name: "late-fetch-appended", scenario: lateResponse, primary: "LINK-1 BAR-3", secondary: "AP-1 LINK-3 LOG-3 TXN-2 TXN-4 PSM-1"},
+	{name: "late-fetch-appended", scenario: lateResponse, primary: "LINK-1 BAR-3", secondary: "AP-1 LINK-3 LOG-3 TXN-1 TXN-2 TXN-4 TXN-6 PSM-1"},
 	{name: "other-cluster-accepted", scenario: operated, primary: "LINK-4"},
 	{name: "epochs-go-backwards", scenario: failedOver, primary: "LOG-3", secondary: "AP-1 LOG-5 TXN-2"},
 	{name: "epoch-below-log", scenario: chained, primary: "LOG-5", secondary: "LOG-3"},
