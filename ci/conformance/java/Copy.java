@@ -52,6 +52,7 @@ final class Copy {
                     throw new IllegalStateException(i + " of " + n + " records came");
                 }
             }
+            p.flush(); // an abort drops what was not sent yet
             p.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
             if (commit) {
                 p.commitTransaction();
