@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,39 +25,15 @@ var open = map[string]string{
 	"OPS-3": "a place in the default run: `-full` has it (active-passive/operation/thousand-partitions)",
 }
 
-// exercised are the scenarios of a default run by the requirements that they
-// exercise.
-var exercised = sync.OnceValue(func() map[string][]string {
-	all := map[string][]string{}
-	for _, s := range engine.Scenarios(engine.Default) {
-		for _, id := range s.Requirements() {
-			all[id] = append(all[id], s.Name)
-		}
-	}
-	return all
-})
-
-// violated are the defects by the requirements under which the suite must
-// report them.
-var violated = sync.OnceValue(func() map[string][]string {
-	all := map[string][]string{}
-	for _, d := range engine.DefectCases() {
-		for _, id := range d.Primary {
-			all[id] = append(all[id], d.Name)
-		}
-	}
-	return all
-})
-
 func TestEveryRequirementIsCheckedAndExercised(t *testing.T) {
 	for _, req := range contract.All() {
-		whole := check.Looks(req.ID) != "" && len(exercised()[req.ID]) > 0
+		whole := check.Looks(req.ID) != "" && len(engine.Exercising(req.ID)) > 0
 		if why, listed := open[req.ID]; listed {
 			require.False(t, whole, "%s has a check and a scenario now: it no longer waits for %s", req.ID, why)
 			continue
 		}
 		require.NotEmpty(t, check.Looks(req.ID), "nobody checks %s", req.ID)
-		require.NotEmpty(t, exercised()[req.ID], "no scenario of a default run exercises %s", req.ID)
+		require.NotEmpty(t, engine.Exercising(req.ID), "no scenario of a default run exercises %s", req.ID)
 	}
 	for id := range open {
 		_, known := contract.Get(id)
@@ -105,8 +80,8 @@ func document() string {
 		}
 		fmt.Fprintf(&b, ") %s\n\n", req.Text)
 		fmt.Fprintf(&b, "- check: %s\n", orNone(check.Looks(req.ID)))
-		fmt.Fprintf(&b, "- scenarios: %s\n", listed(exercised()[req.ID]))
-		fmt.Fprintf(&b, "- defects: %s\n", listed(violated()[req.ID]))
+		fmt.Fprintf(&b, "- scenarios: %s\n", listed(engine.Exercising(req.ID)))
+		fmt.Fprintf(&b, "- defects: %s\n", listed(engine.Violating(req.ID)))
 		if why, waits := open[req.ID]; waits {
 			fmt.Fprintf(&b, "- waits for %s\n", why)
 		}

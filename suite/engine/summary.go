@@ -31,6 +31,13 @@ func (r *Result) report() report.Scenario {
 	return s
 }
 
+func reports(results []*Result) (all []report.Scenario) {
+	for _, r := range results {
+		all = append(all, r.report())
+	}
+	return all
+}
+
 // Story tells what went wrong, for the person who has to find out.
 func (r *Result) Story() string {
 	var b strings.Builder
@@ -51,10 +58,7 @@ func (r *Result) saveReports() error {
 
 // Table is the verdict of each requirement over results.
 func Table(results []*Result) (string, error) {
-	var all report.Result
-	for _, r := range results {
-		all.Scenarios = append(all.Scenarios, r.report())
-	}
+	all := report.Result{Scenarios: reports(results)}
 	var table strings.Builder
 	err := report.Table(&table, &all, width)
 	return table.String(), err
@@ -68,10 +72,7 @@ var ErrLevel = errors.New("level not passed")
 //
 // An error that is [ErrLevel] says that the level which was asked for is not passed.
 func WriteSummary(folder string, settings *Settings, results []*Result) (string, error) {
-	all := report.Result{Launcher: settings.LaunchedBy()}
-	for _, r := range results {
-		all.Scenarios = append(all.Scenarios, r.report())
-	}
+	all := report.Result{Launcher: settings.LaunchedBy(), Scenarios: reports(results)}
 	all.Levels = all.Standings(members())
 	switch l := settings.Level; {
 	case l != nil:

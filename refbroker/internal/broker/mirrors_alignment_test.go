@@ -241,8 +241,14 @@ func TestTheLogStartFollowsTheSources(t *testing.T) {
 // startWithout starts a mirror of a source that is not there.
 func (n *mirrorNode) startWithout(source *mirrorNode, id [16]byte) {
 	n.t.Helper()
+	n.startUnasked(n.linkTo(source), id, 1)
+}
+
+// startUnasked starts topic t with what it is on the source, which is not asked.
+func (n *mirrorNode) startUnasked(name string, id [16]byte, partitions int32) {
+	n.t.Helper()
 	req := mirrorrpc.NewStartMirrorTopicsRequest()
-	req.MirrorName, req.Topics = n.linkTo(source), []mirrorrpc.StartTopic{{TopicName: "t", TopicID: id, NumPartitions: 1}}
+	req.MirrorName, req.Topics = name, []mirrorrpc.StartTopic{{TopicName: "t", TopicID: id, NumPartitions: partitions}}
 	resp, err := n.mirrors().R.Request(n.t.Context(), req)
 	require.NoError(n.t, err)
 	require.Zero(n.t, resp.(*mirrorrpc.TopicsResponse).ErrorCode)

@@ -141,15 +141,9 @@ func TestATopicIsFailedOverThoughOnePartitionHasFailed(t *testing.T) {
 
 	c := b.mirrors()
 	require.NoError(t, c.Create(t.Context(), "m", map[string]string{mirrorrpc.ConfigBootstrap: a.addr()}))
-	start := mirrorrpc.NewStartMirrorTopicsRequest()
-	start.MirrorName = "m"
-	start.Topics = []mirrorrpc.StartTopic{{TopicID: a.part().TopicID(), TopicName: "t", NumPartitions: 3}}
+	id := a.part().TopicID()
 	require.NoError(t, a.Kill()) // it can't be asked whether the logs are related
-	started, err := b.client().Request(t.Context(), start)
-	require.NoError(t, err)
-	answer, ok := started.(*mirrorrpc.TopicsResponse)
-	require.True(t, ok, "%T", started)
-	require.Zero(t, answer.Topics[0].ErrorCode, "%+v", answer.Topics[0])
+	b.startUnasked("m", id, 3)
 	a.start()
 	states := func() (all []string) {
 		mirrors, err := c.Describe(t.Context(), "m")

@@ -58,8 +58,8 @@ func explain(id string) (string, error) {
 			label = ""
 		}
 	}
-	lines("scenarios", scenariosFor(id))
-	lines("defects", defectsOf(id))
+	lines("scenarios", engine.Exercising(id))
+	lines("defects", engine.Violating(id))
 	return b.String(), nil
 }
 
@@ -68,24 +68,4 @@ func families() (all []string) {
 		all = append(all, r.Family())
 	}
 	return slices.Compact(all)
-}
-
-// scenariosFor names the scenarios of a default run that exercise a requirement.
-func scenariosFor(id string) (names []string) {
-	for _, s := range engine.Scenarios(engine.Default) {
-		if slices.Contains(s.Requirements(), id) {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
-
-// defectsOf names the defects under which a requirement must be seen violated.
-func defectsOf(id string) (names []string) {
-	for _, d := range engine.DefectCases() {
-		if slices.Contains(d.Primary, id) {
-			names = append(names, d.Name)
-		}
-	}
-	return names
 }
