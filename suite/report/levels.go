@@ -59,10 +59,17 @@ func (r *Result) Standings(members []Member) []Standing {
 }
 
 // Whole says whether all members ran.
-func (r *Result) Whole(members []Member) bool {
-	return !slices.ContainsFunc(members, func(m Member) bool {
-		return !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == m.Scenario })
-	})
+func (r *Result) Whole(members []Member) bool { return r.absent(contract.L4, members) == "" }
+
+// absent is the first member up to a level that did not run, "" for none.
+func (r *Result) absent(level contract.Level, members []Member) string {
+	for _, m := range members {
+		ran := slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == m.Scenario })
+		if m.Level <= level && !ran {
+			return m.Scenario
+		}
+	}
+	return ""
 }
 
 // inTheWay is what keeps the run from a level, or "", and how many requirements
@@ -72,7 +79,6 @@ func (r *Result) inTheWay(level contract.Level, members []Member) (why string, h
 	for _, m := range members {
 		levels[m.Scenario] = m.Level
 	}
-	ran := map[string]bool{}
 	exercised := map[string]bool{}
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
@@ -80,7 +86,6 @@ func (r *Result) inTheWay(level contract.Level, members []Member) (why string, h
 		if !ok || of > level {
 			continue
 		}
-		ran[s.Name] = true
 		if s.Trouble != "" {
 			return s.Name + " did not run to its end", 0
 		}
@@ -93,10 +98,8 @@ func (r *Result) inTheWay(level contract.Level, members []Member) (why string, h
 			}
 		}
 	}
-	for _, m := range members {
-		if m.Level <= level && !ran[m.Scenario] {
-			return "not selected: scenario " + m.Scenario, 0
-		}
+	if name := r.absent(level, members); name != "" {
+		return "not selected: scenario " + name, 0
 	}
 	for _, req := range contract.All() {
 		if lowest(req, members) > level {
