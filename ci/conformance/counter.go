@@ -18,6 +18,7 @@ type fetchCounter struct {
 	mu      sync.Mutex
 	fetches map[string]int
 	open    []net.Conn
+	closed  bool
 	work    sync.WaitGroup
 }
 
@@ -39,7 +40,7 @@ func (p *fetchCounter) Close() {
 	for _, c := range p.open {
 		_ = c.Close()
 	}
-	p.open = nil
+	p.open, p.closed = nil, true
 	p.mu.Unlock()
 	p.work.Wait()
 }
@@ -55,10 +56,15 @@ func (p *fetchCounter) accept() {
 			_ = client.Close()
 			continue
 		}
+		both := func() { _, _ = client.Close(), broker.Close() }
 		p.mu.Lock()
+		if p.closed { // meanwhile: Close has not seen these two
+			p.mu.Unlock()
+			both()
+			return
+		}
 		p.open = append(p.open, client, broker)
 		p.mu.Unlock()
-		both := func() { _, _ = client.Close(), broker.Close() }
 		p.work.Go(func() { defer both(); p.requests(broker, client) })
 		p.work.Go(func() { defer both(); _, _ = io.Copy(client, broker) })
 	}

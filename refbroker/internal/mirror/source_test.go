@@ -36,6 +36,7 @@ type fakeSource struct {
 	// below are the barriers that retention took from the log.
 	below []mirrorrpc.Barrier
 	conns map[net.Conn]bool
+	dead  bool // killed: what is accepted late is closed
 	// hold, when set, keeps fetch responses that hold records back; held is
 	// told of each.
 	hold chan struct{}
@@ -57,6 +58,7 @@ func (s *fakeSource) addr() string { return s.ln.Addr().String() }
 func (s *fakeSource) kill() {
 	_ = s.ln.Close()
 	s.mu.Lock()
+	s.dead = true
 	for c := range s.conns {
 		_ = c.Close()
 	}
@@ -84,6 +86,11 @@ func (s *fakeSource) accept() {
 			return
 		}
 		s.mu.Lock()
+		if s.dead {
+			s.mu.Unlock()
+			_ = c.Close()
+			return
+		}
 		s.conns[c] = true
 		s.mu.Unlock()
 		s.wg.Go(func() {
