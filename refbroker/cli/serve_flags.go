@@ -32,6 +32,7 @@ type serveFlags struct {
 	retainEvery, compactEvery                         time.Duration
 	http, configFile                                  string
 	limits                                            limitFlags
+	security                                          securityFlags
 
 	level slog.Level
 }
@@ -55,6 +56,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.profile, "profile", string(quorum.V42), "text of KIP-1279 that the cluster follows, for good: kip1279-v42 (a stop cuts to the last stable offset) or kip1279-latest (it aborts what is open, and cuts nothing)")
 	flags.Int16Var(&f.transactionVersion, "transaction-version", 2, "transaction.version: 1, or 2 for KIP-890")
 	flags.StringArrayVar(&f.topicDefaults, "topic-defaults", nil, "config for topics that don't set it, `KEY=VALUE` (repeatable)")
+	f.security.register(flags)
 	f.limits.register(flags)
 	flags.StringVar(&f.http, "http", "", "`HOST:PORT` of /metrics (Prometheus), /healthz and /readyz (default none)")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -89,7 +91,7 @@ func (f *serveFlags) config() (broker.Config, error) {
 		TransactionVersion: f.transactionVersion, SessionTimeout: f.sessionTimeout, ReplicaLag: f.replicaLag,
 		RetainEvery: f.retainEvery, CompactEvery: f.compactEvery,
 	}
-	checks := []func(*broker.Config) error{f.checkPlain, f.setListeners, f.setVoters, f.setPeers, f.setTopicDefaults, f.setDefects, f.limits.set}
+	checks := []func(*broker.Config) error{f.checkPlain, f.setListeners, f.security.set, f.setVoters, f.setPeers, f.setTopicDefaults, f.setDefects, f.limits.set}
 	for _, check := range checks {
 		if err := check(&cfg); err != nil {
 			return cfg, err

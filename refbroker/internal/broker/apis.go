@@ -14,7 +14,7 @@ func (n *Node) apis(coordinator *txn.Coordinator, groups *group.Coordinator, mir
 		produce(&producer{env: e, verifier: coordinator}),
 		fetch(e), listOffsets(e), metadata(e), findCoordinator(e),
 		apiVersions(e, func() *wire.Table { return n.table }),
-		offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
+		saslHandshake(), saslAuthenticate(), offsetForLeaderEpoch(e), describeCluster(e), describeProducers(e),
 	}
 	apis = append(apis, topicAPIs(e, e.Topics.(*topics), &configs{
 		node: e.NodeID, defaults: n.cfg.TopicDefaults, static: n.cfg.static(), quorum: e.Quorum,

@@ -9,6 +9,7 @@ import (
 	"watershed.example/refbroker/internal/gate"
 	"watershed.example/refbroker/internal/group"
 	"watershed.example/refbroker/internal/host"
+	"watershed.example/refbroker/internal/peer"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/wire"
 )
@@ -22,6 +23,8 @@ type Listener struct {
 	// Advertise is what clients of this listener are told; "" means where it
 	// listens.
 	Advertise string
+	// Security is what it asks of its clients; the zero value is nothing.
+	Security wire.Security
 }
 
 // Config is a node's. Host, DataDir and one listener named "client" are needed.
@@ -102,8 +105,29 @@ func (c *Config) complete() error {
 	if !names[clientListener] {
 		return fmt.Errorf("no listener named %q", clientListener)
 	}
+	if err := c.checkBetweenNodes(); err != nil {
+		return err
+	}
 	if _, ok := c.Voters[c.NodeID]; len(c.Voters) > 0 && !ok {
 		return fmt.Errorf("node %d is not among the voters", c.NodeID)
+	}
+	return nil
+}
+
+// checkBetweenNodes refuses a cluster whose nodes could not reach each other: they
+// speak in plain text and say not who they are.
+func (c *Config) checkBetweenNodes() error {
+	if len(c.Voters) < 2 {
+		return nil
+	}
+	between := Listener{}
+	for _, l := range c.Listeners {
+		if l.Name == peer.Listener || l.Name == clientListener && between.Name == "" {
+			between = l
+		}
+	}
+	if between.Security != (wire.Security{}) {
+		return fmt.Errorf("listener %q asks for TLS or SASL, which the other nodes don't offer: they need one named %q without", between.Name, peer.Listener)
 	}
 	return nil
 }

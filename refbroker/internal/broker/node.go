@@ -265,7 +265,7 @@ func (n *Node) serve(listeners []net.Listener) error {
 		defer n.noteServing(mirrors, watch)
 	}
 	for i, l := range listeners {
-		if err := n.server.Serve(n.cfg.Listeners[i].Name, l); err != nil {
+		if err := n.server.ServeSecure(n.cfg.Listeners[i].Name, l, n.cfg.Listeners[i].Security); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/refbroker/internal/auth"
 )
 
 // Message is a request that can be decoded. Every kmsg.Request is one; APIs
@@ -39,6 +41,8 @@ type Request struct {
 	// Listener is the name of the listener that the request came in on.
 	Listener string
 	Remote   net.Addr
+	// Session is who the client is, where the listener asks; else nil.
+	Session *auth.Session
 	// Body is what API.New made, filled.
 	Body Message
 	// Unsupported marks an ApiVersions request of a version that is not served;

@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"watershed.example/refbroker/internal/auth"
 )
 
 // conn is one connection that is served.
@@ -18,6 +20,8 @@ type conn struct {
 	in   *bufio.Reader
 	name string // of the listener
 	loan loan
+	// session is who the client is, nil where nobody asks.
+	session *auth.Session
 
 	mu      sync.Mutex // never held while waiting
 	closing bool
@@ -36,6 +40,9 @@ const leastRate = 64 << 10
 // that the peer closed it, or that we did on purpose.
 func (c *conn) serve() error {
 	defer c.loan.giveBack()
+	if err := c.encrypt(); err != nil {
+		return err
+	}
 	for {
 		frame, err := c.next()
 		if err != nil {
@@ -71,7 +78,7 @@ func (c *conn) next() ([]byte, error) {
 			return nil, err
 		}
 	}
-	frame, err := c.s.cfg.Table.readFrame(c.in, c.s.cfg.MaxFrame, c.grow)
+	frame, err := c.s.cfg.Table.readFrame(c.in, c.maxFrame(), c.grow)
 	if err != nil && c.s.ctx.Err() == nil {
 		c.s.stats.broken(err)
 	}
@@ -105,6 +112,10 @@ func (c *conn) grow(size int) error {
 func (c *conn) answer(frame []byte) error {
 	s, began := c.s, time.Now()
 	s.stats.In.Add(int64(len(frame) + 4))
+	if err := c.admits(keyOf(frame)); err != nil {
+		s.stats.Refused.Add(1)
+		return err
+	}
 	if size := int64(len(frame)); size > freeBytes && !s.cfg.Table.apis[keyOf(frame)].Bulk {
 		if err := c.loan.take(s.ctx, decoded*size); err != nil {
 			return err
@@ -116,7 +127,7 @@ func (c *conn) answer(frame []byte) error {
 		return fmt.Errorf("refused request: %w", err)
 	}
 	stats := s.stats.apis[api.Key]
-	req.Listener, req.Remote = c.name, c.c.RemoteAddr()
+	req.Listener, req.Remote, req.Session = c.name, c.c.RemoteAddr(), c.session
 	resp, err := api.Handle(s.ctx, req)
 	if err != nil {
 		stats.Failed.Add(1)
@@ -129,6 +140,9 @@ func (c *conn) answer(frame []byte) error {
 		}
 	}
 	stats.served(time.Since(began))
+	if c.session != nil && c.session.Refused() {
+		return fmt.Errorf("%w", auth.ErrRefused)
+	}
 	return nil
 }
 

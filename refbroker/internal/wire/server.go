@@ -2,11 +2,14 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"sync"
 	"time"
+
+	"watershed.example/refbroker/internal/auth"
 )
 
 // ErrClosing is the cause of handlers' contexts once the server closes.
@@ -98,17 +101,22 @@ func NewServer(cfg Config) *Server {
 
 // Serve takes connections of l in the background, until Close, which closes l.
 func (s *Server) Serve(name string, l net.Listener) error {
+	return s.ServeSecure(name, l, Security{})
+}
+
+// ServeSecure is Serve for a listener that asks for something.
+func (s *Server) ServeSecure(name string, l net.Listener, ask Security) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return ErrClosing
 	}
 	s.listeners = append(s.listeners, l)
-	s.work.Go(func() { s.accept(name, l) })
+	s.work.Go(func() { s.accept(name, l, ask) })
 	return nil
 }
 
-func (s *Server) accept(name string, l net.Listener) {
+func (s *Server) accept(name string, l net.Listener, ask Security) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -125,14 +133,17 @@ func (s *Server) accept(name string, l net.Listener) {
 				return
 			}
 		}
-		if !s.admit(name, c) {
+		if ask.TLS != nil {
+			c = tls.Server(c, ask.TLS)
+		}
+		if !s.admit(name, c, ask.SASL) {
 			_ = c.Close()
 		}
 	}
 }
 
 // admit starts to serve c, unless there are too many.
-func (s *Server) admit(name string, c net.Conn) bool {
+func (s *Server) admit(name string, c net.Conn, ask *auth.Server) bool {
 	ip := hostOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,6 +164,9 @@ func (s *Server) admit(name string, c net.Conn) bool {
 	}
 	s.stats.Accepted.Add(1)
 	served := s.newConn(name, c)
+	if ask != nil {
+		served.session = ask.Session()
+	}
 	s.conns[served] = struct{}{}
 	s.byIP[ip]++
 	s.work.Go(func() {
