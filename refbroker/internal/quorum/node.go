@@ -112,6 +112,11 @@ func (n *Node) start(ctx context.Context) error {
 	n.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: addressBook(voters),
 		Logger:                logger, Stream: n.stream, MaxPool: 3, Timeout: 10 * time.Second,
+		// No pipelining. Where its decoder ends (the follower answered in a later term,
+		// or not at all) while a request is handed to it, raft's replication waits for
+		// that decoder for ever: the follower gets nothing more from this leader, and
+		// Shutdown does not return.
+		MaxRPCsInFlight: 1,
 	})
 	exists, err := raft.HasExistingState(n.stores.Log, n.stores.Stable, snapshots)
 	if err == nil && n.cfg.Claim != nil {
