@@ -25,7 +25,13 @@ const (
 	fetchFirstWait = 10 * time.Millisecond
 	// removedPause is how long a fetcher waits before it connects anew without
 	// the partitions that left.
-	removedPause      = 5 * time.Millisecond
+	removedPause = 5 * time.Millisecond
+	// A source that is written to all the time answers each fetch at once, with what
+	// little came since the last. After one of less than smallFetch a fetcher waits
+	// for more: each request costs the source what a hundred records do.
+	smallFetch      = 512 << 10
+	smallFetchPause = 5 * time.Millisecond
+
 	fetchMinBytes     = 1
 	fetchMaxBytes     = 10 << 20
 	fetchPartitionMax = 1 << 20
@@ -165,10 +171,13 @@ func (f *fetcher) run(ctx context.Context) {
 		if changed != last {
 			last, wait = changed, fetchFirstWait
 		}
-		err := f.once(ctx, &c, active, wait)
+		n, err := f.once(ctx, &c, active, wait)
 		wait = min(2*wait, fetchWait)
 		if err == nil {
 			retry.reset()
+			if n > 0 && n < smallFetch && !sleep(ctx, smallFetchPause) {
+				return
+			}
 			continue
 		}
 		drop()
@@ -214,8 +223,9 @@ func (f *fetcher) active() ([]*registration, <-chan struct{}) {
 	return all, f.changed
 }
 
-// once sends one fetch and appends what it brings.
-func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wait time.Duration) error {
+// once sends one fetch and appends what it brings. It says how many bytes that
+// were.
+func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wait time.Duration) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f.mu.Lock()
@@ -224,7 +234,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		if r.gone && !f.keepLate { // since active was asked
 			f.cancel = nil
 			f.mu.Unlock()
-			return errRemoved
+			return 0, errRemoved
 		}
 	}
 	f.mu.Unlock()
@@ -235,7 +245,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 	}()
 	if f.throttle != nil {
 		if err := f.throttle.wait(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	var resp *kmsg.FetchResponse
@@ -250,6 +260,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 				return err
 			}
 			*c = fresh
+			fresh.reuses = true // what a fetch brings is in the logs before the next
 		}
 		resp, err = ask[*kmsg.FetchResponse](ctx, *c, f.request(active, wait))
 		return err
@@ -259,15 +270,19 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 			// A dial that is called off tells no cause of its own. Taken for a
 			// failure, it would have every other partition yielded, whose return
 			// calls off the next dial, and so on.
-			return cause
+			return 0, cause
 		}
-		return err
+		return 0, err
 	}
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return fmt.Errorf("fetch: %w", err)
+		return 0, fmt.Errorf("fetch: %w", err)
+	}
+	n := bytesOf(resp)
+	if n == 0 {
+		(*c).buffer = nil // a source at rest holds no memory here
 	}
 	if f.throttle != nil {
-		f.throttle.take(bytesOf(resp))
+		f.throttle.take(n)
 	}
 	asked := make(map[partitionKey]*registration, 2*len(active))
 	for _, r := range active { // a response names a topic or its id (version 13)
@@ -286,7 +301,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 			}
 		}
 	}
-	return context.Cause(ctx)
+	return n, context.Cause(ctx)
 }
 
 func (f *fetcher) request(regs []*registration, wait time.Duration) *kmsg.FetchRequest {
