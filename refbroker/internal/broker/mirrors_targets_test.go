@@ -63,8 +63,12 @@ func BenchmarkStopTargets(b *testing.B) {
 	}
 }
 
-func (r stopRow) took() time.Duration { return r.median(func(c stopCost) time.Duration { return c.took }) }
-func (r stopRow) cpu() time.Duration  { return r.median(func(c stopCost) time.Duration { return c.cpu }) }
+func (r stopRow) took() time.Duration {
+	return r.median(func(c stopCost) time.Duration { return c.took })
+}
+func (r stopRow) cpu() time.Duration {
+	return r.median(func(c stopCost) time.Duration { return c.cpu })
+}
 
 func (r stopRow) median(of func(stopCost) time.Duration) time.Duration {
 	var all []time.Duration

@@ -112,10 +112,11 @@ func (n *Node) start(ctx context.Context) error {
 	n.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: addressBook(voters),
 		Logger:                logger, Stream: n.stream, MaxPool: 3, Timeout: 10 * time.Second,
-		// No pipelining. Where its decoder ends (the follower answered in a later term,
-		// or not at all) while a request is handed to it, raft's replication waits for
-		// that decoder for ever: the follower gets nothing more from this leader, and
-		// Shutdown does not return.
+		// No pipeline: one whose answers nobody takes any more, because one of them
+		// was an error, can block its sender for good (raft 1.8.0, pipelineSend on
+		// inprogressCh; grafana/pyroscope#5518 met it too). That member gets no entry
+		// any more as long as this node leads, though heartbeats go on, and
+		// Shutdown waits for ever.
 		MaxRPCsInFlight: 1,
 	})
 	exists, err := raft.HasExistingState(n.stores.Log, n.stores.Stable, snapshots)
