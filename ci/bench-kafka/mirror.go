@@ -28,7 +28,7 @@ const (
 // Targets of mirroring. A tenth is for what the clock of processor time, and the
 // order in which three runs meet a disk, make of equal costs.
 const (
-	keepsUp     = 0.9 // of the time of writing and catching up, the writing's share
+	keepsUp     = 0.9 // of what a consumer does
 	costsNoMore = 1.1 // of what a consumer costs the source
 )
 
@@ -67,8 +67,8 @@ func (r mirrorRow) cpuRatio() float64 {
 	return r.median(readMirror, cpu) / r.median(readConsumer, cpu)
 }
 
-func (r mirrorRow) keptUp() float64 {
-	return r.median(readMirror, func(s mirrorSample) float64 { return s.KeptUp })
+func (r mirrorRow) keptUp(reader string) float64 {
+	return r.median(reader, func(s mirrorSample) float64 { return s.KeptUp })
 }
 
 // measureMirroring writes to one broker at full speed while nobody reads, a
@@ -284,7 +284,8 @@ func printMirroring(w io.Writer, o options, rows []mirrorRow) (met bool) {
 		return "MISSED"
 	}
 	for _, r := range rows {
-		fmt.Fprintf(t, "%d B: mirrored as fast as written\t%.2f\t≥ %.1f\t%s\n", r.Size, r.keptUp(), keepsUp, verdict(r.keptUp() >= keepsUp))
+		up := keepsUp * r.keptUp(readConsumer)
+		fmt.Fprintf(t, "%d B: mirrored as fast as written\t%.2f\t≥ %.2f\t%s\n", r.Size, r.keptUp(readMirror), up, verdict(r.keptUp(readMirror) >= up))
 		fmt.Fprintf(t, "%d B: source's processor time, mirror/consumer\t%.2f\t≤ %.1f\t%s\n", r.Size, r.cpuRatio(), costsNoMore, verdict(r.cpuRatio() <= costsNoMore))
 		rate := func(s mirrorSample) float64 { return s.MBPerSecond }
 		fmt.Fprintf(t, "%d B: rate of producing, mirror/consumer\t%.2f\t-\t-\n", r.Size, r.median(readMirror, rate)/r.median(readConsumer, rate))

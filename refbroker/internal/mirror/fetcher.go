@@ -31,6 +31,8 @@ const (
 	// for more: each request costs the source what a hundred records do.
 	smallFetch      = 512 << 10
 	smallFetchPause = 5 * time.Millisecond
+	// takeTogether is how many partitions of a response are appended at a time.
+	takeTogether = 4
 
 	fetchMinBytes     = 1
 	fetchMaxBytes     = 10 << 20
@@ -289,6 +291,10 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		asked[partitionKey{topic: r.topic, index: r.index}] = r
 		asked[partitionKey{id: r.id, index: r.index}] = r
 	}
+	// Much is checked and written by several at a time, or a source that is written
+	// to by many is ahead of its mirror for good.
+	var taking sync.WaitGroup
+	slots := make(chan struct{}, takeTogether)
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		for j := range t.Partitions {
@@ -296,11 +302,21 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 			if t.Topic == "" {
 				key.id = t.TopicID
 			}
-			if r, ok := asked[key]; ok {
+			r, ok := asked[key]
+			switch {
+			case !ok:
+			case n < smallFetch:
 				f.take(r, &t.Partitions[j])
+			default:
+				slots <- struct{}{}
+				taking.Go(func() {
+					f.take(r, &t.Partitions[j])
+					<-slots
+				})
 			}
 		}
 	}
+	taking.Wait()
 	return n, context.Cause(ctx)
 }
 
