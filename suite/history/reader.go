@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // LineError says which line of a history is bad. Lines count from 1.
@@ -89,6 +90,7 @@ func (e *Event) Clone() Event {
 	own := *e
 	if e.Read != nil {
 		own.Read = copied(e.Read)
+		own.Read.Tag = strings.Clone(e.Read.Tag)
 	}
 	if e.Produce != nil {
 		own.Produce = copied(e.Produce)
