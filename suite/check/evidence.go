@@ -167,7 +167,7 @@ func (ev *Evidence) readHistory(path string) error {
 			}
 			ev.ledger.add(e)
 			if len(ev.Run.Edges) == 0 {
-				ev.Events = append(ev.Events, e.Clone())
+				ev.keep(e.Clone())
 			}
 		}
 	})
@@ -175,6 +175,19 @@ func (ev *Evidence) readHistory(path string) error {
 		ev.Events = ev.ledger.events
 	}
 	return err
+}
+
+// keep takes an event as it is, and records that were read one after the other
+// as so many events.
+func (ev *Evidence) keep(e history.Event) {
+	if e.Read == nil {
+		ev.Events = append(ev.Events, e)
+		return
+	}
+	e.Read.Each(func(one history.Observed) {
+		e.Read = &one
+		ev.Events = append(ev.Events, e)
+	})
 }
 
 // loadReplicas reads every log in a folder of logs.

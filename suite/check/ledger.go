@@ -239,7 +239,7 @@ type seenRun struct {
 func (l *ledger) read(e *history.Event) {
 	o := e.Read
 	s := l.stream(streamKey{o.Reader, o.Cluster, o.Topic, o.Partition, o.Isolation})
-	next := seenRun{run: run{offset: o.Offset, n: 1}, first: e.Seq, last: e.Seq, when: e.At, episode: e.Episode}
+	next := seenRun{run: run{offset: o.Offset, n: int32(o.Records())}, first: e.Seq, last: e.Seq, when: e.At, episode: e.Episode}
 	known := false
 	if o.Tag != "" && len(o.Key) == 0 && len(o.Value) == 0 {
 		next.stem, next.index, known, _ = parseTag(l.stems, o.Tag)
@@ -249,7 +249,7 @@ func (l *ledger) read(e *history.Event) {
 		next.stem, next.odd = nil, own.Read
 	} else if n := len(s.runs); n > 0 && s.open {
 		if last := &s.runs[n-1]; last.odd == nil && last.stem == next.stem && last.episode == e.Episode && last.end() == o.Offset && last.index+int64(last.n) == next.index {
-			last.n++
+			last.n += next.n
 			last.last, last.when = e.Seq, e.At
 			return
 		}

@@ -78,7 +78,7 @@ func (f *fastLine) observed() bool {
 			o.Tag = unsafe.String(&text[0], len(text))
 		}
 	}
-	return f.lit(`}`)
+	return (!f.lit(`,"count":`) || f.int32(&o.Count)) && f.lit(`}`)
 }
 
 func (f *fastLine) produced() bool {
