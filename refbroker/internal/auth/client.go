@@ -39,6 +39,9 @@ func ClientConfigs() []string {
 	}
 }
 
+// Known says whether a config is one of [ClientConfigs].
+func Known(config string) bool { return slices.Contains(ClientConfigs(), config) }
+
 // Secret says whether a config's value must not be shown.
 func Secret(config string) bool { return config == ConfigJAAS || config == ConfigKey }
 

@@ -49,11 +49,14 @@ func doCreateMirror(ctx context.Context, e *env.Env, r *mirrorrpc.CreateClusterM
 	if _, err := mirror.ReadSettings(configs); err != nil {
 		return fmt.Errorf("mirror %q: %w", r.MirrorName, err)
 	}
+	if err := mirror.CheckWay(configs); err != nil {
+		return fmt.Errorf("mirror %q: %w", r.MirrorName, err)
+	}
 	id := configs[mirrorrpc.ConfigSourceClusterID]
 	if id == "" {
 		ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 		defer cancel()
-		meta, err := mirror.AskCluster(ctx, e.Host, bootstrap, "")
+		meta, err := mirror.AskCluster(ctx, mirror.WayTo(e.Host, configs), bootstrap, "")
 		if err != nil {
 			return fmt.Errorf("mirror %q: ask the source for its cluster id: %w: %w", r.MirrorName, err, kerr.BrokerNotAvailable)
 		}

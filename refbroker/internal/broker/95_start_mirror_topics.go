@@ -135,7 +135,7 @@ func (s *starter) record(topics ...string) quorum.SetMirrorTopics {
 func (s *starter) ask(ctx context.Context, topics []string) (map[string]kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
-	meta, err := mirror.AskCluster(ctx, s.e.Host, s.mirror.Bootstrap, mirror.ExpectedCluster(s.e.Defects, s.mirror.SourceClusterID), topics...)
+	meta, err := mirror.AskCluster(ctx, mirror.WayTo(s.e.Host, s.mirror.Configs), s.mirror.Bootstrap, mirror.ExpectedCluster(s.e.Defects, s.mirror.SourceClusterID), topics...)
 	if err != nil {
 		if errors.Is(err, mirror.ErrOtherCluster) {
 			if strings.Contains(err.Error(), s.e.ClusterID) {

@@ -33,7 +33,7 @@ func refuseStop(ctx context.Context, e *env.Env, r *mirrorrpc.StopMirrorTopicsRe
 	if e.Defects.Has(defect.StopRefusedWithoutSource) {
 		ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 		defer cancel()
-		if _, err := mirror.AskCluster(ctx, e.Host, m.Bootstrap, m.SourceClusterID); err != nil {
+		if _, err := mirror.AskCluster(ctx, mirror.WayTo(e.Host, m.Configs), m.Bootstrap, m.SourceClusterID); err != nil {
 			return fmt.Errorf("mirror %q: ask the source: %w: %w", r.MirrorName, err, kerr.BrokerNotAvailable)
 		}
 	}

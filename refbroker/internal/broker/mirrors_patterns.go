@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
+	"watershed.example/refbroker/internal/auth"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/quorum"
@@ -114,7 +115,7 @@ func startPatterns(ctx context.Context, e *env.Env, m *quorum.Mirror, r *mirrorr
 	}
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
-	found, err := mirror.FindTopics(ctx, e.Host, m.Bootstrap, mirror.ExpectedCluster(e.Defects, m.SourceClusterID), func(name string) bool {
+	found, err := mirror.FindTopics(ctx, mirror.WayTo(e.Host, m.Configs), m.Bootstrap, mirror.ExpectedCluster(e.Defects, m.SourceClusterID), func(name string) bool {
 		return settings.Topics.Has(name) && slices.ContainsFunc(wanted, func(r *regexp.Regexp) bool { return r.MatchString(name) })
 	})
 	switch {
@@ -161,7 +162,10 @@ func (c *configs) ofMirror(m *quorum.Mirror) []kmsg.DescribeConfigsResponseResou
 		value := all[name]
 		one.Name, one.Value, one.ConfigType = name, &value, kmsg.ConfigTypeString
 		_, known := defaults[name]
-		one.ReadOnly = !known
+		one.ReadOnly = !known && !auth.Known(name)
+		if auth.Secret(name) {
+			one.Value, one.IsSensitive = nil, true
+		}
 		one.Source = fallback
 		if _, set := m.Configs[name]; set {
 			one.Source = dynamic
@@ -181,7 +185,7 @@ func (c *configs) alterMirror(ctx context.Context, name string, changes []quorum
 	command := quorum.AlterMirror{Name: name, Set: map[string]string{}}
 	defaults := mirror.Defaults()
 	for _, change := range changes {
-		if _, ok := defaults[change.Name]; !ok {
+		if _, ok := defaults[change.Name]; !ok && !auth.Known(change.Name) {
 			return fmt.Errorf("mirror %q: config %q can't be changed while it runs: %w", name, change.Name, kerr.InvalidConfig)
 		}
 		switch change.Op {
@@ -193,7 +197,11 @@ func (c *configs) alterMirror(ctx context.Context, name string, changes []quorum
 			return fmt.Errorf("mirror %q: config %q can only be set or deleted: %w", name, change.Name, kerr.InvalidRequest)
 		}
 	}
-	if _, err := mirror.ReadSettings(command.After(m.Configs)); err != nil {
+	after := command.After(m.Configs)
+	if _, err := mirror.ReadSettings(after); err != nil {
+		return fmt.Errorf("mirror %q: %w", name, err)
+	}
+	if err := mirror.CheckWay(after); err != nil {
 		return fmt.Errorf("mirror %q: %w", name, err)
 	}
 	if validateOnly {

@@ -96,7 +96,7 @@ func (d *driver) noLoop(source sourceLeader) error {
 
 // agreeing asks the source where its leader epochs end (OffsetForLeaderEpoch).
 func (d *driver) agreeing(ctx context.Context, v view, part replica.API, source sourceLeader, at int64) (int64, error) {
-	c, _, err := dial(ctx, d.m.host, source.addr, ExpectedCluster(d.m.defects, v.mirror.SourceClusterID))
+	c, _, err := dial(ctx, WayTo(d.m.host, v.mirror.Configs), source.addr, ExpectedCluster(d.m.defects, v.mirror.SourceClusterID))
 	if err != nil {
 		return at, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
-	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/peer"
 )
 
@@ -44,15 +43,15 @@ type conn struct {
 
 // dial connects to a broker and checks that it belongs to the cluster; an
 // empty clusterID takes any. It returns the broker's metadata of topics.
-func dial(ctx context.Context, h host.Host, addr, clusterID string, topics ...string) (*conn, *kmsg.MetadataResponse, error) {
+func dial(ctx context.Context, w Way, addr, clusterID string, topics ...string) (*conn, *kmsg.MetadataResponse, error) {
 	dctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	nc, err := h.Dial(dctx, "tcp", addr)
+	nc, err := w.connect(dctx, addr)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to source broker %s: %w", addr, err)
 	}
 	c := &conn{Conn: nc, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))}
-	meta, err := c.greet(ctx, clusterID, topics)
+	meta, err := c.greet(ctx, w, addr, clusterID, topics)
 	if err != nil {
 		_ = nc.Close()
 		return nil, nil, fmt.Errorf("source broker %s: %w", addr, err)
@@ -60,9 +59,9 @@ func dial(ctx context.Context, h host.Host, addr, clusterID string, topics ...st
 	return c, meta, nil
 }
 
-// greet asks for the versions that the broker serves, its cluster's id and the
-// metadata of topics.
-func (c *conn) greet(ctx context.Context, clusterID string, topics []string) (*kmsg.MetadataResponse, error) {
+// greet asks for the versions that the broker serves, says who this one is, and
+// asks for its cluster's id and the metadata of topics.
+func (c *conn) greet(ctx context.Context, w Way, addr, clusterID string, topics []string) (*kmsg.MetadataResponse, error) {
 	av := kmsg.NewPtrApiVersionsRequest()
 	av.ClientSoftwareName, av.ClientSoftwareVersion = clientID, "1"
 	resp := kmsg.NewPtrApiVersionsResponse()
@@ -91,6 +90,9 @@ func (c *conn) greet(ctx context.Context, clusterID string, topics []string) (*k
 	// The key alone says nothing: Apache Kafka uses some of KIP-1279's otherwise.
 	for _, f := range resp.FinalizedFeatures {
 		c.mirrors = c.mirrors || f.Name == mirrorrpc.Feature && f.MaxVersionLevel >= 1
+	}
+	if err := c.authenticate(ctx, w, addr); err != nil {
+		return nil, err
 	}
 	meta, err := c.metadata(ctx, topics)
 	if err != nil {
@@ -193,10 +195,10 @@ func (c *conn) exchange(req kmsg.Request) ([]byte, error) {
 // AskCluster asks the first broker of a source that answers for its cluster id
 // and for topics (of which the response may hold errors). An empty clusterID
 // takes any cluster.
-func AskCluster(ctx context.Context, h host.Host, bootstrap []string, clusterID string, topics ...string) (*kmsg.MetadataResponse, error) {
+func AskCluster(ctx context.Context, w Way, bootstrap []string, clusterID string, topics ...string) (*kmsg.MetadataResponse, error) {
 	errs := make([]error, 0, len(bootstrap))
 	for _, addr := range bootstrap {
-		c, meta, err := dial(ctx, h, addr, clusterID, topics...)
+		c, meta, err := dial(ctx, w, addr, clusterID, topics...)
 		if err == nil {
 			return meta, c.Close()
 		}

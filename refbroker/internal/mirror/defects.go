@@ -48,7 +48,7 @@ func (s *stopping) leavesOut(ctx context.Context, v view) bool {
 	case set.Has(defect.NoBarrierWhenSourceDead):
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		_, err := AskCluster(ctx, s.d.m.host, v.mirror.Bootstrap, v.mirror.SourceClusterID)
+		_, err := AskCluster(ctx, WayTo(s.d.m.host, v.mirror.Configs), v.mirror.Bootstrap, v.mirror.SourceClusterID)
 		return err != nil
 	}
 	return false
@@ -81,7 +81,7 @@ func (s *stopping) abortWhenBack(v view) {
 	there := func() bool {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		_, err := AskCluster(ctx, d.m.host, v.mirror.Bootstrap, v.mirror.SourceClusterID)
+		_, err := AskCluster(ctx, WayTo(d.m.host, v.mirror.Configs), v.mirror.Bootstrap, v.mirror.SourceClusterID)
 		return err == nil
 	}
 	d.m.wg.Go(func() {

@@ -13,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/psm"
-	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/replica"
 )
 
@@ -81,7 +80,7 @@ type registration struct {
 // fetcher fetches from one broker of a source, one request at a time for all
 // partitions. It connects while it has any.
 type fetcher struct {
-	host      host.Host
+	way       Way
 	log       *slog.Logger
 	addr      string
 	clusterID string
@@ -98,8 +97,8 @@ type fetcher struct {
 	cancel  context.CancelCauseFunc // ends the request in flight
 }
 
-func newFetcher(h host.Host, log *slog.Logger, addr, clusterID string, keepLate bool) *fetcher {
-	return &fetcher{host: h, log: log, addr: addr, clusterID: clusterID, keepLate: keepLate, changed: make(chan struct{})}
+func newFetcher(w Way, log *slog.Logger, addr, clusterID string, keepLate bool) *fetcher {
+	return &fetcher{way: w, log: log, addr: addr, clusterID: clusterID, keepLate: keepLate, changed: make(chan struct{})}
 }
 
 // add begins to fetch a partition. A long poll in flight goes on without it.
@@ -257,7 +256,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		}
 	}, func() (err error) {
 		if *c == nil {
-			fresh, _, err := dial(ctx, f.host, f.addr, f.clusterID)
+			fresh, _, err := dial(ctx, f.way, f.addr, f.clusterID)
 			if err != nil {
 				return err
 			}

@@ -20,11 +20,11 @@ func TestAPartitionThatLeavesDuringADialLeavesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var dials atomic.Int64
-		f := newFetcher(host.Host{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		f := newFetcher(WayTo(host.Host{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			dials.Add(1)
 			<-ctx.Done()
 			return nil, errors.New("dial tcp: operation was canceled") // what package net says, whatever the cause
-		}}, slog.New(slog.DiscardHandler), "source:9092", "cluster", false)
+		}}, nil), slog.New(slog.DiscardHandler), "source:9092", "cluster", false)
 		ended := make(chan struct{})
 		go func() { defer close(ended); f.run(ctx) }()
 		register := func(index int32) *registration {

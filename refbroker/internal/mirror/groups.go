@@ -285,7 +285,7 @@ func (s *groupSync) conn(ctx context.Context, addr string) (*conn, error) {
 	if c := s.conns[addr]; c != nil {
 		return c, nil
 	}
-	c, _, err := dial(ctx, s.m.host, addr, s.mirror.SourceClusterID)
+	c, _, err := dial(ctx, WayTo(s.m.host, s.mirror.Configs), addr, s.mirror.SourceClusterID)
 	if err != nil {
 		return nil, err
 	}
@@ -451,7 +451,7 @@ func (m *Manager) syncGroupsLocked(ctx context.Context, img *quorum.Image) {
 // settings may change while it runs.
 func sameSource(now, was *quorum.Mirror) bool {
 	return now != nil && was != nil && (now == was ||
-		now.SourceClusterID == was.SourceClusterID && slices.Equal(now.Bootstrap, was.Bootstrap))
+		now.SourceClusterID == was.SourceClusterID && slices.Equal(now.Bootstrap, was.Bootstrap) && sameWay(now.Configs, was.Configs))
 }
 
 // GroupsError is what keeps this node from mirroring groups' offsets, nil for

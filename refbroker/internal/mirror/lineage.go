@@ -97,7 +97,7 @@ func (l *link) askLineages(ctx context.Context, known map[string]knownTopic) {
 
 // lookUp sends one lookup. mirrors is false for a broker that knows no lists.
 func (l *link) lookUp(ctx context.Context, addr string, req kmsg.Request) (results []mirrorrpc.LookupResult, mirrors bool, err error) {
-	c, _, err := dial(ctx, l.host, addr, l.expected)
+	c, _, err := dial(ctx, l.way, addr, l.expected)
 	if err != nil {
 		return nil, false, err
 	}

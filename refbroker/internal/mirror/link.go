@@ -33,7 +33,7 @@ type sourceLeader struct {
 type link struct {
 	cluster string // this one
 	mirror  *quorum.Mirror
-	host    host.Host
+	way     Way
 	// topics lists the topics of the mirror, to ask for together.
 	topics     func() []string
 	newFetcher func(addr string) *fetcher
@@ -70,7 +70,7 @@ type knownTopic struct {
 
 func newLink(cluster string, m *quorum.Mirror, h host.Host, topics func() []string, newFetcher func(string) *fetcher) *link {
 	return &link{
-		cluster: cluster, mirror: m, host: h, topics: topics, newFetcher: newFetcher, expected: m.SourceClusterID,
+		cluster: cluster, mirror: m, way: WayTo(h, m.Configs), topics: topics, newFetcher: newFetcher, expected: m.SourceClusterID,
 		throttle: newThrottle(0), refresh: lock.New(), known: map[string]knownTopic{}, fetchers: map[string]*fetcher{},
 	}
 }
@@ -167,7 +167,7 @@ func (l *link) ask(ctx context.Context, topic string) error {
 			addrs = append(addrs, a)
 		}
 	}
-	meta, err := AskCluster(ctx, l.host, addrs, l.expected, topics...)
+	meta, err := AskCluster(ctx, l.way, addrs, l.expected, topics...)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/refbroker/internal/env"
-	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/quorum"
 )
 
@@ -23,10 +22,10 @@ type FoundTopic struct {
 
 // FindTopics asks a mirror's source for its topics that keep wants. Internal ones
 // are left out: a cluster's coordinators are its own.
-func FindTopics(ctx context.Context, h host.Host, bootstrap []string, clusterID string, keep func(string) bool) ([]FoundTopic, error) {
+func FindTopics(ctx context.Context, w Way, bootstrap []string, clusterID string, keep func(string) bool) ([]FoundTopic, error) {
 	var errs []error
 	for _, addr := range bootstrap {
-		found, err := findTopics(ctx, h, addr, clusterID, keep)
+		found, err := findTopics(ctx, w, addr, clusterID, keep)
 		if err == nil {
 			return found, nil
 		}
@@ -35,8 +34,8 @@ func FindTopics(ctx context.Context, h host.Host, bootstrap []string, clusterID 
 	return nil, errors.Join(errs...)
 }
 
-func findTopics(ctx context.Context, h host.Host, addr, clusterID string, keep func(string) bool) ([]FoundTopic, error) {
-	c, _, err := dial(ctx, h, addr, clusterID)
+func findTopics(ctx context.Context, w Way, addr, clusterID string, keep func(string) bool) ([]FoundTopic, error) {
+	c, _, err := dial(ctx, w, addr, clusterID)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (s *groupSync) discover(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	found, err := FindTopics(ctx, s.m.host, s.mirror.Bootstrap, ExpectedCluster(s.m.defects, s.mirror.SourceClusterID), settings.Topics.Has)
+	found, err := FindTopics(ctx, WayTo(s.m.host, s.mirror.Configs), s.mirror.Bootstrap, ExpectedCluster(s.m.defects, s.mirror.SourceClusterID), settings.Topics.Has)
 	if err != nil {
 		return fmt.Errorf("topics of the source: %w", err)
 	}

@@ -232,9 +232,10 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 		if c = v.part.Mirror.Current; c == nil {
 			return errNoRecord
 		}
-		if err := d.m.gate.Pass(ctx, PointRecorded, d.key.String()); err != nil {
-			return err
-		}
+	}
+	// Also where the record was there already: the answer to it may have been lost.
+	if err := d.m.gate.Pass(ctx, PointRecorded, d.key.String()); err != nil {
+		return err
 	}
 	if err := inEpoch(ctx, s.part, c.Epoch); err != nil {
 		return err
