@@ -14,14 +14,14 @@ import (
 // groupsCommand is "refbroker groups": the consumer groups of a running
 // cluster.
 func groupsCommand(h Host) *cobra.Command {
-	t := &topicsOptions{host: h}
+	t := &topicsOptions{clientFlags: clientFlags{dial: h.Dial}}
 	cmd := &cobra.Command{
 		Use:   "groups",
 		Short: "List, describe and delete consumer groups",
 		Example: `  refbroker groups list
   refbroker groups describe billing`,
 	}
-	cmd.PersistentFlags().StringVar(&t.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of the cluster")
+	t.register(cmd.PersistentFlags(), "the cluster")
 	cmd.PersistentFlags().DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for answers")
 	cmd.AddCommand(t.listGroups(), t.describeGroups(), t.deleteGroups())
 	return cmd

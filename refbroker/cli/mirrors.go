@@ -22,18 +22,17 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 // mirrorsOptions are the flags that the subcommands of mirrors share.
 type mirrorsOptions struct {
-	dial      dialFunc
-	bootstrap string
-	output    string
-	timeout   time.Duration
-	wait      bool
+	clientFlags
+	output  string
+	timeout time.Duration
+	wait    bool
 	// progress gets a line now and then while --wait waits; nil for none.
 	progress io.Writer
 }
 
 // mirrorsCommand is "refbroker mirrors": the mirrors of a running cluster.
 func mirrorsCommand(dial dialFunc) *cobra.Command {
-	o := &mirrorsOptions{dial: dial}
+	o := &mirrorsOptions{clientFlags: clientFlags{dial: dial}}
 	cmd := &cobra.Command{
 		Use:   "mirrors",
 		Short: "Create, start, pause, resume, stop, delete, list and describe mirrors of other clusters",
@@ -45,7 +44,7 @@ func mirrorsCommand(dial dialFunc) *cobra.Command {
 		},
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&o.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of the destination cluster")
+	o.register(flags, "the destination cluster")
 	flags.StringVarP(&o.output, "output", "o", "table", "table or json")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for answers and for --wait")
 	cmd.AddCommand(mirrorsCreate(o), mirrorsStart(o), mirrorsPause(o), mirrorsResume(o), mirrorsStop(o), mirrorsDelete(o),
@@ -57,12 +56,9 @@ func mirrorsCommand(dial dialFunc) *cobra.Command {
 func (o *mirrorsOptions) client(cmd *cobra.Command, do func(context.Context, mirrorrpc.Client) error) error {
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, fmt.Errorf("no end after %s", o.timeout))
 	defer cancel()
-	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(o.bootstrap), kgo.Dialer(o.dial), kgo.MaxVersions(nil), kgo.ClientID("refbroker-mirrors"),
-		kgo.RequestRetries(3), kgo.DisableClientMetrics(),
-	)
+	cl, err := o.clientFlags.client("refbroker-mirrors", kgo.MaxVersions(nil))
 	if err != nil {
-		return fmt.Errorf("--bootstrap-server %q: %w", o.bootstrap, err)
+		return err
 	}
 	defer cl.Close()
 	if err := do(ctx, mirrorrpc.Client{R: cl}); err != nil {
@@ -75,14 +71,26 @@ func (o *mirrorsOptions) client(cmd *cobra.Command, do func(context.Context, mir
 }
 
 func mirrorsCreate(o *mirrorsOptions) *cobra.Command {
-	var source, id string
+	var source, id, file string
 	var configs []string
 	cmd := &cobra.Command{
 		Use:   "create MIRROR --source HOST:PORT[,HOST:PORT]",
 		Short: "Name a link to a source cluster",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all := map[string]string{mirrorrpc.ConfigBootstrap: source}
+			all := map[string]string{}
+			if file != "" {
+				var err error
+				if all, err = readProperties("config-file", file); err != nil {
+					return err
+				}
+			}
+			if source != "" {
+				all[mirrorrpc.ConfigBootstrap] = source
+			}
+			if all[mirrorrpc.ConfigBootstrap] == "" {
+				return fmt.Errorf("--source is missing, and %s in --config-file", mirrorrpc.ConfigBootstrap)
+			}
 			if id != "" {
 				all[mirrorrpc.ConfigSourceClusterID] = id
 			}
@@ -103,8 +111,8 @@ func mirrorsCreate(o *mirrorsOptions) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&source, "source", "", "bootstrap `servers` of the source cluster")
 	cmd.Flags().StringVar(&id, "source-cluster-id", "", "the source's cluster `id`; the source is asked when it is not given")
+	cmd.Flags().StringVar(&file, "config-file", "", "`FILE` of settings as properties, for those that no command line should hold: security.protocol, sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM, on each broker) …")
 	cmd.Flags().StringArrayVar(&configs, "config", nil, "another setting, `NAME=VALUE` (repeatable)")
-	_ = cmd.MarkFlagRequired("source")
 	return cmd
 }
 

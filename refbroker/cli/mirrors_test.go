@@ -61,7 +61,7 @@ func TestMirrorsCommandRefusesBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
 		`--output "xml"`:            {"list", "--output", "xml"},
 		`--config "x"`:              {"create", "m", "--source", "a:1", "--config", "x"},
-		`"source" not set`:          {"create", "m"},
+		`--source is missing`:       {"create", "m"},
 		"at least 1 arg":            {"stop"},
 		"want names, or --pattern":  {"stop", "m"},
 		"--discard goes with names": {"start", "m", "--pattern", "o.*", "--discard"},

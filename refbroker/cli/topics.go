@@ -13,28 +13,26 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // topicsCommand is "refbroker topics": the topics of a running cluster.
 func topicsCommand(h Host) *cobra.Command {
-	t := &topicsOptions{host: h}
+	t := &topicsOptions{clientFlags: clientFlags{dial: h.Dial}}
 	cmd := &cobra.Command{
 		Use:   "topics",
 		Short: "Create, list, describe, reassign and delete topics and records",
 		Example: `  refbroker topics create orders --partitions 3 --config segment.bytes=1048576
   refbroker topics describe orders`,
 	}
-	cmd.PersistentFlags().StringVar(&t.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of the cluster")
+	t.register(cmd.PersistentFlags(), "the cluster")
 	cmd.PersistentFlags().DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for answers")
 	cmd.AddCommand(t.create(), t.list(), t.describe(), t.delete(), t.deleteRecords(), t.configs(), t.alter(), t.reassign(), t.reassignments())
 	return cmd
 }
 
 type topicsOptions struct {
-	host      Host
-	bootstrap string
-	timeout   time.Duration
+	clientFlags
+	timeout time.Duration
 }
 
 // with calls do with a client of the cluster.
@@ -42,10 +40,9 @@ func (t *topicsOptions) with(cmd *cobra.Command, do func(context.Context, *kadm.
 	cause := fmt.Errorf("no answer from %s within %s", t.bootstrap, t.timeout)
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), t.timeout, cause)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(t.bootstrap), kgo.Dialer(t.host.Dial), kgo.ClientID("refbroker-topics"),
-		kgo.RequestRetries(3), kgo.DisableClientMetrics())
+	cl, err := t.client("refbroker-topics")
 	if err != nil {
-		return fmt.Errorf("--bootstrap-server %q: %w", t.bootstrap, err)
+		return err
 	}
 	defer cl.Close()
 	err = do(ctx, kadm.NewClient(cl))
