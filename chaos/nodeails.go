@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"watershed.example/fixtures"
 )
@@ -29,8 +30,14 @@ func (s *NodeStrike) ail(ctx context.Context, a fixtures.Ailments) (err error) {
 	return err
 }
 
-// look counts what the node has met of its machine's ailments.
+// lookLimit bounds one look at what a node has met.
+const lookLimit = 5 * time.Second
+
+// look counts what the node has met of its machine's ailments. The end of ctx does not
+// cut it off: the way to the node's hooks would be lost with it.
 func (s *NodeStrike) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
+	defer cancel()
 	now, err := s.node.Suffered(ctx)
 	if err != nil {
 		return err

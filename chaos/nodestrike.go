@@ -120,6 +120,13 @@ func NewNode(plan NodePlan, cluster *fixtures.Cluster) (*NodeStrike, error) {
 // Plan is the strike's.
 func (s *NodeStrike) Plan() NodePlan { return s.plan }
 
+// Meaning says what the target's role is about, where that was not known when the plan
+// was made: the transactional id that somebody got.
+func (s *NodeStrike) Meaning(of string) {
+	s.plan.Target.Of = of
+	s.proof.Plan = s.plan
+}
+
 // Node is the one that was struck; nil before.
 func (s *NodeStrike) Node() *fixtures.Node { return s.node }
 

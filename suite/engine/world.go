@@ -11,12 +11,17 @@ import (
 	"sync"
 	"time"
 
+	"watershed.example/chaos"
 	"watershed.example/fixtures"
 	"watershed.example/suite/check"
 	"watershed.example/suite/history"
 	"watershed.example/suite/traffic"
 	"watershed.example/topologies"
 )
+
+// shortLag is how long replicas may lag where they are made to: by default that is
+// half as long as a stop may take.
+const shortLag = 2 * time.Second
 
 // world is the environment of one scenario.
 type world struct {
@@ -52,6 +57,9 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 		if n := c.MinInSync(); n > 1 {
 			spec.TopicDefaults = map[string]string{"min.insync.replicas": strconv.Itoa(n)}
 		}
+	}
+	if sc.Node != nil && sc.Node.Act == chaos.BelowMinISR {
+		spec.ReplicaLag = shortLag
 	}
 	if sc.cleans() {
 		spec.CleanEvery = cleanEvery

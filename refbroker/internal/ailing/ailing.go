@@ -20,7 +20,7 @@ type Ailments struct {
 	// DiskFull: what would take more space fails with ENOSPC, writes after the half.
 	// What is there can be read, renamed, cut and removed.
 	DiskFull bool `json:"diskFull,omitempty"`
-	// SlowSync is how much longer each sync of a file takes.
+	// SlowSync is how much longer each sync of a file takes, and of the quorum's log.
 	SlowSync time.Duration `json:"slowSync,omitempty"`
 	// ClockOffset is how far the wall clock is ahead.
 	ClockOffset time.Duration `json:"clockOffset,omitempty"`
@@ -162,11 +162,16 @@ func (f file) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (f file) Sync() error {
-	if d := f.m.ailments.Load().SlowSync; d > 0 {
-		f.m.syncsSlowed.Add(1)
+	f.m.slow()
+	return f.File.Sync()
+}
+
+// slow is how much longer a sync takes.
+func (m *Machine) slow() {
+	if d := m.ailments.Load().SlowSync; d > 0 {
+		m.syncsSlowed.Add(1)
 		time.Sleep(d)
 	}
-	return f.File.Sync()
 }
 
 // raftLog is the log of the metadata quorum. Its votes lie in a store that has its
@@ -182,5 +187,6 @@ func (l raftLog) StoreLogs(logs []*raft.Log) error {
 	if err := l.m.space("write", "the quorum's log"); err != nil {
 		return err
 	}
+	l.m.slow() // a store syncs what it is given
 	return l.LogStore.StoreLogs(logs)
 }
