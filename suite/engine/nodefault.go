@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"watershed.example/chaos"
@@ -87,10 +88,15 @@ func (e *episode) strikeNode(ctx context.Context, point string) error {
 	if plan := e.node.strike.Plan(); plan.Target.Of == liveTxn {
 		e.node.strike.Meaning(e.source.live.TransactionalID())
 	}
+	plan := e.node.strike.Plan()
+	if point != lastPoint && !slices.Contains(chaos.Acts(), plan.Act) {
+		// Some take a while to strike, and another may lead before they are through: who
+		// is held at the gate is not the leader for sure any more (RO-5).
+		e.gates.doubtful(point)
+	}
 	if err := e.node.strikeAt(ctx, point); err != nil {
 		return err
 	}
-	plan := e.node.strike.Plan()
 	if w := e.story.watches[plan.Target.Cluster]; w != nil && plan.Act == chaos.Restart {
 		w.rewatch(int32(e.node.strike.Node().Number()))
 	}
