@@ -7,6 +7,9 @@ func (s *State) keeps(pid int64) bool {
 	return pid >= 0 || pid < -1 && s.cfg.Faults.NegativeIDs
 }
 
+// overOpen says whether a leader's barrier is taken over open transactions.
+func (f Faults) overOpen() bool { return f.KeepOpen || f.DropOpen || f.OverOpen }
+
 // barriersFirst is [Faults.PutBack]: what an append gathers of producers is put
 // into the table after all of its barriers have emptied it.
 func barriersFirst(ops []op) {

@@ -47,6 +47,17 @@ func TestFaultsAreWrongInOneWayEach(t *testing.T) {
 		require.Empty(t, ids(s))
 		require.Equal(t, int64(5), s.LSO(5))
 	})
+	t.Run("over open", func(t *testing.T) {
+		s := beforeBarrier(t, psm.Faults{OverOpen: true})
+		s.Begin(psm.Append{Origin: psm.Coordinator})
+		_, err := s.Add(barrier(4, 7, "src"))
+		require.NoError(t, err, "a healthy leader refuses it")
+		done := s.Commit()
+		require.Len(t, done, 1)
+		require.True(t, done[0].Aborted && done[0].ByBarrier, "%+v", done)
+		require.Empty(t, ids(s))
+		require.Equal(t, int64(5), s.LSO(5))
+	})
 	t.Run("stale duplicates", func(t *testing.T) {
 		s := replicated(t, psm.Faults{StaleDuplicates: true})
 		require.Empty(t, ids(s))

@@ -97,6 +97,8 @@ type Faults struct {
 	KeepOpen bool
 	// DropOpen has a barrier forget open transactions without aborting them.
 	DropOpen bool
+	// OverOpen takes a leader's barrier over open transactions, and aborts them.
+	OverOpen bool
 	// StaleDuplicates has a barrier leave the batches by which retries are known.
 	StaleDuplicates bool
 	// OneBatch knows a producer's newest batch only, where five are promised.

@@ -76,6 +76,10 @@ type Episode struct {
 	// Exercises holds the ids of the requirements that this episode exercises:
 	// they are inconclusive where it did not.
 	Exercises []string `json:"exercises"`
+	// ForeignStop says that the stop was made by a leader of other rules, on
+	// purpose: it left transactions open below its barrier. What is made of such a
+	// log is the question (PSM-8), not that it is there.
+	ForeignStop bool `json:"foreignStop,omitempty"`
 }
 
 // Topic is one topic that the scenario uses.

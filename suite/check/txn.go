@@ -216,6 +216,9 @@ func (j *judge) views(r *ruling, p *part) (crossed int) {
 					// stop are held to these records.
 					continue
 				}
+				if j.episode.ForeignStop && p.lead.outlived(i) {
+					continue
+				}
 				if rec.visible() && !seen && rec.offset >= v.final.Start && rec.offset < v.final.Position {
 					r.findings = append(r.findings, j.finding(p.lead, HiddenRead, i, rec.offset, fmt.Sprintf("reader %s (read_committed) to see the record", name), fmt.Sprintf("it went on to %d without it", v.final.Position)))
 				}
@@ -292,6 +295,8 @@ func (j *judge) txn3(r *ruling) {
 					}
 				case t.first < s.cut && p.latest:
 					j.aborted(r, s, t, copied[t.first], name)
+				case t.first < s.cut && j.episode.ForeignStop:
+					// PSM-8's.
 				case t.first < s.cut:
 					r.findings = append(r.findings, j.at(s, OrphanTransaction, s.at(t.first), fmt.Sprintf("no record of %s: it did not end below L = %d", name, s.cut), "its record from offset "+fmt.Sprint(t.first)))
 				}

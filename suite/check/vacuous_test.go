@@ -235,7 +235,6 @@ func TestTheJudgeImportsNothingOfTheBroker(t *testing.T) {
 // unjudged are the requirements of the contract that no check judges yet, each
 // with what it waits for.
 var unjudged = map[string]string{
-	"PSM-8": "a log that somebody else wrote",
 }
 
 func TestEveryRequirementHasACheckOrAReason(t *testing.T) {

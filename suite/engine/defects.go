@@ -72,6 +72,7 @@ const (
 	operated     = "active-passive/operation/every-state"
 	wide         = "active-passive/operation/thousand-partitions"
 	restarted    = "active-passive/restart/kill-9"
+	foreign      = "active-passive/foreign-stop/kill-9"
 	stoppedClean = "active-passive/restart/clean"
 	resumed      = "resumed/no-fault/none"
 	failedBack   = "failback/no-fault/none"
@@ -108,7 +109,7 @@ var defectCases = []defectCase{
 	// marker ends both.
 	{
 		name: "rewritten-transactions-interleaved", scenario: chained, defects: []string{"pid-rewrite-once", "open-transactions-kept"},
-		primary: "TXN-2", secondary: "BAR-6 LOG-1 LOG-2 CH-1 PSM-1 PSM-4 TXN-1 TXN-3 TXN-4 TXN-6", anomalies: []check.Anomaly{check.ForeignMarker},
+		primary: "TXN-2", secondary: "PSM-8 BAR-6 LOG-1 LOG-2 CH-1 PSM-1 PSM-4 TXN-1 TXN-3 TXN-4 TXN-6", anomalies: []check.Anomaly{check.ForeignMarker},
 	},
 
 	// The barrier. Without one, mirrored producer state lives on.
@@ -141,8 +142,12 @@ var defectCases = []defectCase{
 	{name: "state-lost-on-restart", scenario: restarted, primary: "PSM-6 IDEM-3", secondary: "AP-1 PSM-7 IDEM-4"},
 	{name: "inherited-barrier-expires", scenario: chained, primary: "PSM-5", secondary: "PSM-4"},
 	{name: "stale-dedupe-ack", scenario: failedOver, primary: "IDEM-1", secondary: "AP-1 IDEM-4"},
-	{name: "open-transactions-kept", scenario: failedOver, primary: "TXN-1 TXN-3 PSM-1", secondary: "AP-1 IDEM-1 TXN-2 TXN-4 TXN-6 BAR-6"},
-	{name: "open-transactions-dropped-with-data", scenario: failedOver, primary: "TXN-3 TXN-2", secondary: "AP-1 TXN-4"},
+	{name: "open-transactions-kept", scenario: failedOver, primary: "TXN-1 TXN-3 PSM-1 PSM-8", secondary: "AP-1 IDEM-1 TXN-2 TXN-4 TXN-6 BAR-6"},
+	{name: "open-transactions-dropped-with-data", scenario: failedOver, primary: "TXN-3 TXN-2 PSM-8", secondary: "AP-1 TXN-4"},
+	{name: "barrier-over-open-transaction", scenario: failedOver, primary: "PSM-8 TXN-3", secondary: "AP-1 TXN-2"},
+	// Of what another leader left open the barrier's records are shown, or pin.
+	{name: "foreign-open-transactions-dropped", scenario: foreign, defects: []string{"open-transactions-dropped-with-data"}, primary: "PSM-8", secondary: "AP-1 TXN-2 TXN-4"},
+	{name: "foreign-open-transactions-kept", scenario: foreign, defects: []string{"open-transactions-kept"}, primary: "PSM-8", secondary: "AP-1 PSM-1 PSM-3 PSM-7 IDEM-1 TXN-1 TXN-2 TXN-4 TXN-6 BAR-6"},
 	{name: "aborted-index-lost-on-truncation", scenario: failedOver, primary: "TXN-4", secondary: "AP-1 TXN-2"},
 	{name: "late-produce-opens-transaction", scenario: failedOver, primary: "TXN-6", secondary: "AP-1 TXN-1 TXN-2 TXN-4"},
 
@@ -157,7 +162,7 @@ var defectCases = []defectCase{
 	{name: "write-before-barrier", scenario: everyGate, primary: "RO-5", secondary: "AP-1 RO-1 BAR-3"},
 	{name: "delete-records-while-mirroring", scenario: failedOver, primary: "RO-3", secondary: "AP-1 LOG-1 BAR-6 TXN-4 PSM-4"},
 	// The marker takes the place of a batch of the source, so the mirror hangs.
-	{name: "local-markers-appended-while-mirroring", scenario: resumed, primary: "RO-2", secondary: "LOG-1 LOG-3 BAR-3 PSM-4 TXN-2 TXN-6"},
+	{name: "local-markers-appended-while-mirroring", scenario: resumed, primary: "RO-2", secondary: "LOG-1 PSM-8 LOG-3 BAR-3 PSM-4 TXN-2 TXN-6"},
 	{name: "read-only-after-restart", scenario: stoppedClean, primary: "OPS-5", secondary: "AP-1 RO-4 IDEM-3"},
 
 	// The link, and what comes over it.

@@ -35,6 +35,7 @@ func (s *story) plan(o Options) *check.Run {
 		}
 		r.Episodes = append(r.Episodes, check.Episode{
 			Number: int32(e.Number), Mirror: e.Mirror.Name, Logs: logs, Exercises: sc.exercises(e.Number),
+			ForeignStop: sc.ForeignStop && e.struck(),
 		})
 		r.Faults = append(r.Faults, e.plannedFaults()...)
 		stops[e.Mirror.Name]++

@@ -54,6 +54,13 @@ const (
 	// truncation before it shows what was never committed.
 	// Violates: TXN-3, TXN-2.
 	OpenTransactionsDroppedWithData Name = "open-transactions-dropped-with-data"
+	// BarrierOverOpenTransaction stops without cutting open transactions off, and
+	// writes its barrier over them all the same. What such a log says of them is read
+	// as it must be: they are aborted.
+	// Seen: PSM-8 names it. A barrier that is appended as any other control batch is
+	// checked against nothing.
+	// Violates: PSM-8, TXN-3.
+	BarrierOverOpenTransaction Name = "barrier-over-open-transaction"
 	// InheritedBarrierExpires lets a barrier that came from the source empty the
 	// producer state of a partition that goes on mirroring.
 	// Seen: the KIP's later text and its build; its earlier text rules the opposite.
@@ -355,6 +362,7 @@ func All() []Name {
 		BarrierBeforeTruncation,
 		BarrierNotNamed,
 		BarrierNotWaitedFor,
+		BarrierOverOpenTransaction,
 		BarrierValuePadded,
 		CleanedLogTruncated,
 		ControlBatchesWithheld,

@@ -33,7 +33,7 @@ func (s *stopping) sourceID(v view) string {
 // keepsOpen says whether a defect has the stop keep transactions that are open
 // neither cut away nor aborted.
 func (s *stopping) keepsOpen() bool {
-	return s.d.m.defects.Has(defect.OpenTransactionsKept, defect.OpenTransactionsDroppedWithData)
+	return s.d.m.defects.Has(defect.OpenTransactionsKept, defect.OpenTransactionsDroppedWithData, defect.BarrierOverOpenTransaction)
 }
 
 // leavesOut says whether a defect has the stop go on without its barrier.

@@ -14,6 +14,7 @@ func faultsOf(s defect.Set) psm.Faults {
 		PutBack:         s.Has(defect.ExpiredEntriesPutBack),
 		KeepOpen:        s.Has(defect.OpenTransactionsKept, defect.BarrierBeforeTruncation, defect.BarrierAfterWritable),
 		DropOpen:        s.Has(defect.OpenTransactionsDroppedWithData),
+		OverOpen:        s.Has(defect.BarrierOverOpenTransaction),
 		StaleDuplicates: s.Has(defect.StaleDedupeAck),
 		OneBatch:        s.Has(defect.WindowOfOne),
 		OldCoordinators: s.Has(defect.OldCoordinatorAccepted),

@@ -159,6 +159,22 @@ func TestDefectsOfOpenTransactions(t *testing.T) {
 			w.restart(false)
 		}
 	})
+	both(t, defect.BarrierOverOpenTransaction, func(t *testing.T, w *world, wrong bool) {
+		p, err := overOpen(t, w)
+		if !wrong {
+			require.ErrorIs(t, err, kerr.InvalidTxnState, "PSM-8")
+			return
+		}
+		require.NoError(t, err)
+		require.Empty(t, producers(p))
+		for range 2 {
+			p := w.get("t")
+			require.EqualValues(t, p.Offsets().HighWatermark, p.Offsets().LastStable)
+			require.Len(t, committed(p).Aborted, 1, "what it found open is aborted, also in recovery")
+			w.edit("t", isStopped)
+			w.restart(false)
+		}
+	})
 	both(t, defect.AbortedIndexLostOnTruncation, func(t *testing.T, w *world, wrong bool) {
 		w.topic("t", nil, node)
 		p := w.mirrored("t", 4)
