@@ -41,6 +41,9 @@ type Settings struct {
 	Level *contract.Level
 	// Duration repeats the scenarios with fresh seeds until it is over; 0 for not.
 	Duration time.Duration
+	// Shard is the part, of so many Shards, that a matrix is played of, from 1; 0 for
+	// the whole.
+	Shard, Shards int
 	// KnownFile lists violations that somebody accepts, and Known is what it says.
 	KnownFile string
 	Known     []report.Known
@@ -82,6 +85,7 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "full", isBool: true, usage: "every scenario of the matrix, and the defects"},
 		{name: "level", usage: "the scenarios up to level `L0..L4`, which must be passed (contract, \"Levels\")"},
 		{name: "duration", usage: "soak: repeat the scenarios with fresh seeds for so long, such as `1h`"},
+		{name: "shard", usage: "the part `I/N` of a matrix, such as 1/8: parts cost the same, and are all of it together"},
 		{name: "known", usage: "`known.yaml`: violations that are accepted, each with requirement, scenario, reason, until"},
 		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says, or NAME@CLUSTER those of one cluster (repeatable)"},
 	}
@@ -161,6 +165,13 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			}
 			if s.Duration, err = time.ParseDuration(f.value); err != nil || s.Duration <= 0 {
 				return bad("want a time such as 20m or 1h")
+			}
+		case "shard":
+			if f.value == "" {
+				continue
+			}
+			if s.Shard, s.Shards, err = parseShard(f.value); err != nil {
+				return bad(err.Error())
 			}
 		case "known":
 			s.KnownFile = f.value

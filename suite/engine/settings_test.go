@@ -61,8 +61,8 @@ func TestSettings(t *testing.T) {
 		want Settings
 	}{
 		"a level, a soak, accepted violations", nil,
-		[]string{"-level=l2", "-duration=90m", "-known=known.yaml"},
-		Settings{Launcher: auto.Name(), Level: &l2, Duration: 90 * time.Minute, KnownFile: "known.yaml"},
+		[]string{"-level=l2", "-duration=90m", "-known=known.yaml", "-shard=2/8"},
+		Settings{Launcher: auto.Name(), Shard: 2, Shards: 8, Level: &l2, Duration: 90 * time.Minute, KnownFile: "known.yaml"},
 	})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -89,6 +89,7 @@ func TestSettingsSayInOneLineWhatIsWrong(t *testing.T) {
 		{nil, []string{"-level=L5"}, `-level "L5": want L0, L1, L2, L3 or L4`},
 		{map[string]string{"WATERSHED_DURATION": "an hour"}, nil, `WATERSHED_DURATION "an hour": want a time such as 20m or 1h`},
 		{nil, []string{"-duration=0s"}, `-duration "0s": want a time such as 20m or 1h`},
+		{nil, []string{"-shard=9/8"}, `-shard "9/8": want I/N with I from 1 to N, such as 1/8`},
 		{nil, []string{"-keep=perhaps"}, `-keep "perhaps": want true or false`},
 		{nil, []string{"-defect=rust"}, `-defect "rust": unknown defect "rust" (known: no-barrier, pid-rewrite)`},
 	}

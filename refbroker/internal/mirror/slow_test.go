@@ -15,9 +15,8 @@ func TestAFetchThatIsNotAnsweredIsNamed(t *testing.T) {
 	s := newFakeSource(t, "127.0.0.1:0", sourceID)
 	s.put(4, someBatches()...)
 	d.mirrorAll(s)
-	hold := make(chan struct{})
 	s.mu.Lock()
-	s.hold = hold
+	s.hold = make(chan struct{})
 	s.mu.Unlock()
 	s.put(4, data(11, 1, 4, "late"))
 	<-s.held
@@ -27,10 +26,7 @@ func TestAFetchThatIsNotAnsweredIsNamed(t *testing.T) {
 	})
 	st, _ := d.m.Status("t", topicID, 0)
 	require.Contains(t, st.Error, "to answer a fetch")
-	s.mu.Lock()
-	s.hold = nil
-	s.mu.Unlock()
-	close(hold)
+	s.release()
 	d.awaitBytes(s.log)
 	d.await("no error", func() bool { st, _ := d.m.Status("t", topicID, 0); return st.Error == "" })
 }

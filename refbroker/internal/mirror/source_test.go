@@ -57,6 +57,7 @@ func (s *fakeSource) addr() string { return s.ln.Addr().String() }
 // kill closes the listener and every connection, as a dead broker does.
 func (s *fakeSource) kill() {
 	_ = s.ln.Close()
+	s.release()
 	s.mu.Lock()
 	s.dead = true
 	for c := range s.conns {
@@ -64,6 +65,16 @@ func (s *fakeSource) kill() {
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
+}
+
+// release lets go of the responses that are held, and of those to come.
+func (s *fakeSource) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hold != nil {
+		close(s.hold)
+		s.hold = nil
+	}
 }
 
 func (s *fakeSource) open() int {

@@ -219,8 +219,8 @@ func heldResponse(t *testing.T, faults ...string) (*destination, *fakeSource) {
 
 func TestAResponseInFlightIsNotAppended(t *testing.T) {
 	d, s := heldResponse(t)
-	require.Zero(t, d.dialled.Load(), "a connection to the source is open after the stop")
-	close(s.hold)
+	d.await("the connection's end, while the response is held", func() bool { return d.dialled.Load() == 0 })
+	s.release()
 	d.await("the connection's end", func() bool { return s.open() == 0 })
 	d.requireStopped(someBatches(), 11)
 	require.Zero(t, d.part.late, "the connection should have been closed before it came to that")
@@ -228,7 +228,7 @@ func TestAResponseInFlightIsNotAppended(t *testing.T) {
 
 func TestTheDefectHandsALateResponseOn(t *testing.T) {
 	d, s := heldResponse(t, string(defect.LateFetchAppended))
-	close(s.hold)
+	s.release()
 	d.await("the late append", func() bool { d.part.mu.Lock(); defer d.part.mu.Unlock(); return d.part.late == 1 })
 }
 
