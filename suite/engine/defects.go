@@ -70,7 +70,7 @@ const (
 	cleanedFork  = "failback/cleaned/past-the-parting"
 	sourceDead   = "active-passive/source-killed/before-stop"
 	operated     = "active-passive/operation/every-state"
-	wide         = "active-passive/operation/thousand-partitions"
+	wide         = "active-passive/operation/many-partitions"
 	restarted    = "active-passive/restart/kill-9"
 	foreign      = "active-passive/foreign-stop/kill-9"
 	stoppedClean = "active-passive/restart/clean"
