@@ -65,6 +65,17 @@ func TestFaultsAreWrongInOneWayEach(t *testing.T) {
 		require.False(t, add(t, s, data(5, 1, 1, 0, 2)).Found, "another epoch")
 		require.False(t, add(t, s, data(7, 1, 1, 2, 1)).Found)
 	})
+	t.Run("stale epochs", func(t *testing.T) {
+		s := psm.New(psm.Config{Faults: psm.Faults{StaleEpochs: true}})
+		s.SetStops([]psm.Stop{stop(2, 7)})
+		apply(t, s, psm.Replication, data(0, 1, 3, 0, 2), barrier(2, 7, "src"))
+		require.Empty(t, ids(s))
+		s.Begin(psm.Append{Origin: psm.Client})
+		_, err := s.Add(data(3, 1, 2, 0, 1))
+		require.ErrorContains(t, err, "epoch 2, known was 3")
+		require.False(t, add(t, s, data(3, 1, 3, 0, 1)).Found, "the same epoch")
+		require.False(t, add(t, s, data(4, 2, 0, 0, 1)).Found, "another producer")
+	})
 	t.Run("put back", func(t *testing.T) {
 		s := psm.New(psm.Config{Faults: psm.Faults{PutBack: true}})
 		s.SetStops([]psm.Stop{stop(2, 7)})

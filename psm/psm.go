@@ -101,6 +101,8 @@ type Faults struct {
 	OverOpen bool
 	// StaleDuplicates has a barrier leave the batches by which retries are known.
 	StaleDuplicates bool
+	// StaleEpochs has a barrier leave the epochs by which producers are fenced.
+	StaleEpochs bool
 	// OneBatch knows a producer's newest batch only, where five are promised.
 	OneBatch bool
 	// OldCoordinators takes markers of older coordinator epochs.

@@ -269,6 +269,12 @@ var badRuns = []struct {
 		late.base, late.epoch = 23, 5
 		w.b = append(w.b, late)
 	}},
+	{id: "LINK-2", name: "the stop is refused", anomaly: RefusedStop, offset: -1, spoil: func(_ *testing.T, w *world) {
+		refused := refusedBy(42)
+		w.insertBefore(func(e *history.Event) bool { return e.Gate != nil && e.Gate.Point == "after:barrier-appended" }, history.Event{Kind: history.KindMirrorRPC, Op: 999, MirrorRPC: &history.MirrorRPC{
+			Cluster: "B", API: stopAPI, Mirror: "m", Topics: []string{"t"}, Result: &refused,
+		}})
+	}},
 	{id: "LINK-2", name: "the stop took too long", anomaly: StuckStop, offset: -1, spoil: func(t *testing.T, w *world) {
 		w.edit(t, func(e *history.Event) bool {
 			if e.Mirror == nil || e.Mirror.State != "STOPPED" || e.Mirror.Topic != "e" {

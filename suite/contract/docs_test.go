@@ -20,8 +20,7 @@ const page = "../../docs/requirements.md"
 
 // open are the requirements that lack a check, or a scenario that exercises
 // them, with what each waits for. The list is to become empty.
-var open = map[string]string{
-}
+var open = map[string]string{}
 
 func TestEveryRequirementIsCheckedAndExercised(t *testing.T) {
 	for _, req := range contract.All() {

@@ -67,6 +67,7 @@ const (
 	failedOver   = "active-passive/no-fault/none"
 	everyGate    = "active-passive/no-fault/every-gate"
 	lateResponse = "active-passive/hold-and-release/after-barrier-appended"
+	compacted    = "failback/barrier-gone/compaction"
 	cleanedFork  = "failback/cleaned/past-the-parting"
 	sourceDead   = "active-passive/source-killed/before-stop"
 	operated     = "active-passive/operation/every-state"
@@ -113,7 +114,7 @@ var defectCases = []defectCase{
 	},
 
 	// The barrier. Without one, mirrored producer state lives on.
-	{name: "no-barrier", scenario: failedOver, primary: "BAR-1 IDEM-1 PSM-1", secondary: "AP-1 IDEM-2 IDEM-4 TXN-2 TXN-4"},
+	{name: "no-barrier", scenario: failedOver, primary: "BAR-1 IDEM-1 PSM-1 AP-1", secondary: "IDEM-2 IDEM-4 TXN-2 TXN-4"},
 	{name: "no-barrier-on-empty", scenario: failedOver, primary: "BAR-1", secondary: "AP-1"},
 	{name: "no-barrier-when-source-dead", scenario: sourceDead, primary: "BAR-1 PSM-1 IDEM-1", secondary: "AP-1 IDEM-2 IDEM-4 TXN-2 TXN-4"},
 	{name: "two-barriers", scenario: failedOver, primary: "BAR-1", secondary: "AP-1"},
@@ -131,6 +132,7 @@ var defectCases = []defectCase{
 	{name: "replica-misses-stops", scenario: leaderLost, primary: "PSM-2", secondary: "AP-1 PSM-1 IDEM-1 IDEM-2 IDEM-4"},
 	{name: "control-record-delivered", scenario: failedOver, primary: "BAR-6", secondary: "AP-1"},
 
+	{name: "barriers-compacted-into-one", scenario: compacted, primary: "BAR-8"},
 	{name: "barrier-value-padded", scenario: failedOver, primary: "BAR-2", secondary: "AP-1"},
 	{name: "barrier-not-named", scenario: failedOver, primary: "BAR-7", secondary: "AP-1"},
 
@@ -151,6 +153,9 @@ var defectCases = []defectCase{
 	{name: "aborted-index-lost-on-truncation", scenario: failedOver, primary: "TXN-4", secondary: "AP-1 TXN-2"},
 	{name: "late-produce-opens-transaction", scenario: failedOver, primary: "TXN-6", secondary: "AP-1 TXN-1 TXN-2 TXN-4"},
 
+	{name: "stale-epoch-fences", scenario: failedOver, primary: "IDEM-2", secondary: "AP-1"},
+	{name: "first-write-lost", scenario: failedOver, primary: "IDEM-4", secondary: "AP-1"},
+
 	// Consumer groups. What is above L is skipped by whoever resumes.
 	{name: "group-offsets-unclamped", scenario: failedOver, primary: "GRP-1", secondary: "AP-1", anomalies: []check.Anomaly{check.UnclampedCommit}},
 	{
@@ -160,6 +165,8 @@ var defectCases = []defectCase{
 
 	// The read-only window.
 	{name: "write-before-barrier", scenario: everyGate, primary: "RO-5", secondary: "AP-1 RO-1 BAR-3"},
+	{name: "refused-without-a-word", scenario: failedOver, primary: "RO-1", secondary: "AP-1"},
+	{name: "refused-producers-stay-refused", scenario: failedOver, primary: "RO-4", secondary: "AP-1"},
 	{name: "delete-records-while-mirroring", scenario: failedOver, primary: "RO-3", secondary: "AP-1 LOG-1 BAR-6 TXN-4 PSM-4"},
 	// The marker takes the place of a batch of the source, so the mirror hangs.
 	{name: "local-markers-appended-while-mirroring", scenario: resumed, primary: "RO-2", secondary: "LOG-1 PSM-8 LOG-3 BAR-3 PSM-4 TXN-2 TXN-6"},
@@ -173,7 +180,7 @@ var defectCases = []defectCase{
 	// The mirror hangs where the logs differ: what it does not show is not judged.
 	{name: "downstream-not-realigned", scenario: chained, primary: "CH-3 LOG-1", secondary: "RO-2 BAR-3 CH-1 CH-2 CH-4 PSM-4 TXN-2 TXN-3"},
 	{name: "cleaned-log-truncated", scenario: cleanedFork, primary: "AL-1 LOG-1", secondary: "LOG-3 FB-1 FB-2 FB-3 PSM-4 PSM-5 TXN-2 TXN-3 IDEM-4"},
-	{name: "alignment-by-epochs-alone", scenario: failedBack, primary: "AL-1 FB-1", secondary: "LOG-1 LOG-3 RO-2 BAR-3 FB-2 FB-4 PSM-4 TXN-2 LOG-5"},
+	{name: "alignment-by-epochs-alone", scenario: failedBack, primary: "AL-1 FB-1 FB-4", secondary: "LOG-1 LOG-3 RO-2 BAR-3 FB-2 PSM-4 TXN-2 LOG-5"},
 
 	// A cluster by itself.
 	{name: "window-of-one", scenario: aloneOnce, primary: "SC-1"},
@@ -192,10 +199,14 @@ var defectCases = []defectCase{
 	{name: "resumes-at-old-end", scenario: failedBack, primary: "FB-3 LOG-1", secondary: "LOG-3 LOG-5 FB-1 FB-2 BAR-3 IDEM-4 TXN-2 TXN-3 PSM-4 PSM-5"},
 	{name: "fan-out-without-second-barrier", scenario: fannedOut, defects: []string{"no-barrier@C"}, primary: "FO-1 BAR-1", secondary: "IDEM-1 IDEM-2 IDEM-4 PSM-1 TXN-2 TXN-4"},
 	{name: "lost-mirror-takes-others-along", scenario: fannedOut, primary: "FO-2"},
+	{name: "failback-with-two-barriers", scenario: failedBack, defects: []string{"two-barriers@A"}, primary: "FB-2 BAR-1"},
+	{name: "chain-without-middle-barrier", scenario: chained, defects: []string{"no-barrier@B"}, primary: "CH-2 BAR-1", secondary: "IDEM-1 IDEM-2 IDEM-4 PSM-1 TXN-2 TXN-4"},
 	{name: "second-failover-with-two-barriers", scenario: chainedLong, defects: []string{"two-barriers@C"}, primary: "CH-4 BAR-1", secondary: "CH-2"},
 
 	// Operation.
 	{name: "stop-refused-without-source", scenario: operated, primary: "OPS-1", secondary: "AP-1 OPS-2 LINK-2"},
+	{name: "stop-refused-when-source-dead", scenario: sourceDead, defects: []string{"stop-refused-without-source"}, primary: "LINK-2", secondary: "AP-1"},
+	{name: "describe-hides-cause", scenario: operated, primary: "OPS-2", secondary: "AP-1 LINK-4"},
 	{name: "stop-not-idempotent", scenario: operated, primary: "OPS-1", secondary: "AP-1"},
 	{name: "stop-takes-a-hundred", scenario: wide, primary: "OPS-3", secondary: "AP-1"},
 	{name: "describe-hides-cut", scenario: everyGate, primary: "OPS-4", secondary: "AP-1"},
