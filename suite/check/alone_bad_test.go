@@ -430,8 +430,8 @@ func TestTheAbortFilterEndsWithItsOwnTransaction(t *testing.T) {
 			continue
 		}
 		for i := range p.lead.entries {
-			for _, r := range p.lead.entries[i].records {
-				if r.visible() && r.offset > 0 {
+			for r := range p.lead.entries[i].records() {
+				if p.lead.entries[i].visible() && r.offset > 0 {
 					visible = append(visible, r.offset)
 				}
 			}

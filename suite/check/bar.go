@@ -242,34 +242,41 @@ func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolatio
 	lastRead := map[string]int64{} // reader → time of its last record
 	past := map[string]bool{}      // reader has seen a record after the barrier
 	final := map[string]*history.Reader{}
-	for n := range j.ev.Events {
-		e := &j.ev.Events[n]
-		switch {
-		case e.Read != nil && e.Read.Cluster == p.Destination && e.Read.Topic == p.topic && e.Read.Partition == p.index:
-			lastRead[e.Read.Reader] = e.At
-			k := p.lead.at(e.Read.Offset)
-			if e.Read.Offset > barrier && k >= 0 && p.lead.entries[k].origin == local && p.lead.holds(e.Read) {
-				past[e.Read.Reader] = true
-			}
-			if k < 0 || !p.lead.entries[k].IsControl() || e.Read.Tag != "" {
-				continue // what carries a tag is no control record: it lay there before a truncation
-			}
-			r.findings = append(r.findings, j.told(p, VisibleBarrier, e.Read.Offset, "no control record to reach an application",
-				fmt.Sprintf("reader %s (%s) got one: key %x value %x", e.Read.Reader, e.Read.Isolation, e.Read.Key, e.Read.Value)))
-		case e.Reader != nil && e.Reader.Cluster == p.Destination && e.Reader.Topic == p.topic && e.Reader.Partition == p.index && e.Seq > p.stopped:
-			if e.Seq < firstLocal && e.Reader.Start <= barrier {
-				last[e.Reader.Isolation]++
-			}
-			if since, ok := lastRead[e.Reader.Reader]; ok && e.Reader.IdleFetches > busyFetches &&
-				float64(e.Reader.IdleFetches) > busyPerSecond*float64(e.At-since)/1e9 {
-				r.findings = append(r.findings, j.told(p, StuckReader, e.Reader.Position, "a quiet wait for the next record",
-					fmt.Sprintf("reader %s asked %d times within %d ms", e.Reader.Reader, e.Reader.IdleFetches, (e.At-since)/1e6)))
-			}
-			if e.Reader.Final {
-				final[e.Reader.Reader] = e.Reader
+	streams := j.seenIn(p)
+	look := func(until int64) { // at what was read before an event
+		for _, s := range streams {
+			for len(s.runs) > 0 && s.runs[0].first < until {
+				seen := &s.runs[0]
+				s.runs = s.runs[1:]
+				lastRead[s.Reader] = seen.when
+				past[s.Reader] = past[s.Reader] || p.lead.ownBehind(barrier, seen)
+				if k := p.lead.at(seen.offset); seen.odd != nil && seen.odd.Tag == "" && k >= 0 && p.lead.entries[k].IsControl() {
+					// What carries a tag is no control record: it lay there before a truncation.
+					r.findings = append(r.findings, j.told(p, VisibleBarrier, seen.offset, "no control record to reach an application",
+						fmt.Sprintf("reader %s (%s) got one: key %x value %x", s.Reader, s.Isolation, seen.odd.Key, seen.odd.Value)))
+				}
 			}
 		}
 	}
+	for n := range j.ev.Events {
+		e := &j.ev.Events[n]
+		if e.Reader == nil || !p.of(p.Destination, e.Reader.Cluster, e.Reader.Topic, e.Reader.Partition) || e.Seq <= p.stopped {
+			continue
+		}
+		look(e.Seq)
+		if e.Seq < firstLocal && e.Reader.Start <= barrier {
+			last[e.Reader.Isolation]++
+		}
+		if since, ok := lastRead[e.Reader.Reader]; ok && e.Reader.IdleFetches > busyFetches &&
+			float64(e.Reader.IdleFetches) > busyPerSecond*float64(e.At-since)/1e9 {
+			r.findings = append(r.findings, j.told(p, StuckReader, e.Reader.Position, "a quiet wait for the next record",
+				fmt.Sprintf("reader %s asked %d times within %d ms", e.Reader.Reader, e.Reader.IdleFetches, (e.At-since)/1e6)))
+		}
+		if e.Reader.Final {
+			final[e.Reader.Reader] = e.Reader
+		}
+	}
+	look(never)
 	for name, f := range final {
 		if past[name] && f.Start <= barrier {
 			crossed[f.Isolation]++
@@ -284,17 +291,32 @@ func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolatio
 // firstLocalWrite is when the first write of a client of the destination began
 // after the partition was STOPPED.
 func (j *judge) firstLocalWrite(p *part) int64 {
-	for _, o := range j.order {
-		if o.at(p) && o.began > p.since() && (o.began > p.stopped || o.result.Outcome == history.OK) {
+	for _, o := range j.local(p) {
+		if o.began > p.since() && (o.began > p.stopped || o.result.Outcome == history.OK) {
 			return o.began
 		}
 	}
 	return never
 }
 
+// ownBehind says whether one of the records that a reader saw lies behind the
+// barrier, and is of this cluster's own.
+func (s *side) ownBehind(barrier int64, seen *seenRun) bool {
+	for k := range int64(seen.n) {
+		one := seen.one(k)
+		if one.offset <= barrier || one.odd != nil {
+			continue
+		}
+		if i := s.at(one.offset); i >= 0 && s.entries[i].origin == local && s.holds(one) {
+			return true
+		}
+	}
+	return false
+}
+
 // holds says whether the log holds what a reader saw, at that offset.
-func (s *side) holds(read *history.Observed) bool {
-	return slices.ContainsFunc(s.byTag[read.Tag], func(at place) bool { return at.offset == read.Offset })
+func (s *side) holds(read seen) bool {
+	return slices.ContainsFunc(s.find(read.stem, read.index), func(at place) bool { return at.offset == read.offset })
 }
 
 // nextVisible is the offset of the first record at or above offset that a
@@ -302,13 +324,13 @@ func (s *side) holds(read *history.Observed) bool {
 func (s *side) nextVisible(offset int64, level history.Isolation) int64 {
 	stable := s.stableOffset(end(s.Replica))
 	for i := range s.entries {
-		for k := range s.entries[i].records {
-			rec := &s.entries[i].records[k]
-			if rec.offset < offset {
-				continue
-			}
-			if level == history.ReadUncommitted || rec.visible() && rec.offset < stable {
-				return rec.offset
+		e := &s.entries[i]
+		if level == history.ReadCommitted && !e.visible() {
+			continue
+		}
+		for _, run := range e.runs {
+			if at := max(run.offset, offset); at < run.end() && (level == history.ReadUncommitted || at < stable) {
+				return at
 			}
 		}
 	}

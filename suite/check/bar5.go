@@ -51,8 +51,8 @@ func (j *judge) lostLeaders(p *part) []lostLeader {
 // firstAccepted is when the first write of a client of the destination was
 // acknowledged after the stop's request; never without one.
 func (j *judge) firstAccepted(p *part) int64 {
-	for _, o := range j.order {
-		if o.at(p) && o.ended > p.stopRequested && o.result.Outcome == history.OK {
+	for _, o := range j.local(p) {
+		if o.ended > p.stopRequested && o.result.Outcome == history.OK {
 			return o.ended
 		}
 	}
@@ -81,17 +81,17 @@ func (j *judge) bar5(r *ruling) {
 			default:
 				kept++
 			}
-			for _, o := range j.order {
-				if !o.at(p) || o.result.Outcome != history.OK || o.began < p.stopRequested || o.ended > lost[len(lost)-1].at {
+			for _, o := range j.local(p) {
+				if o.result.Outcome != history.OK || o.began < p.stopRequested || o.ended > lost[len(lost)-1].at {
 					continue
 				}
 				if o.offset <= at {
 					continue // IDEM-1 and RO-5 tell
 				}
-				places := s.byTag[tagKey(o.sent.Tag)]
+				places := s.find(o.sent.stem, o.sent.index)
 				if !slices.ContainsFunc(places, func(k place) bool { return k.offset == o.offset }) {
 					r.findings = append(r.findings, j.finding(s, LostWrite, s.at(o.offset), o.offset,
-						fmt.Sprintf("%s, which was acknowledged before the leader, node %d, was killed", who(o.sent.Tag), lost[0].node), "it is not there"))
+						fmt.Sprintf("%s, which was acknowledged before the leader, node %d, was killed", who(o.sent.Tag()), lost[0].node), "it is not there"))
 					continue
 				}
 				records++
@@ -168,8 +168,8 @@ func (j *judge) psm2(r *ruling) {
 // metUnderAnother judges the batches with a mirrored one's header that were sent
 // to a later leader than the stop's, and counts those that were appended.
 func (j *judge) metUnderAnother(r *ruling, p *part, since int64) (met int) {
-	for _, o := range j.order {
-		if !o.at(p) || o.began < since || o.sent.Collision != history.SameHeader {
+	for _, o := range j.local(p) {
+		if o.began < since || o.sent.Collision != history.SameHeader {
 			continue
 		}
 		expected := batchWords(o) + " appended behind the barrier by the leader that had been a follower"
@@ -177,7 +177,7 @@ func (j *judge) metUnderAnother(r *ruling, p *part, since int64) (met int) {
 		case o.result.Outcome == history.OK && o.offset <= p.lead.barrierOffset():
 			r.findings = append(r.findings, j.told(p, StaleDedupe, o.offset, expected, fmt.Sprintf("acknowledged with offset %d", o.offset)))
 		case o.result.Outcome == history.Refused && !retriable[o.result.Code]:
-			r.findings = append(r.findings, j.told(p, StaleFence, -1, expected, answer(o.result)))
+			r.findings = append(r.findings, j.told(p, StaleFence, -1, expected, answer(*o.result)))
 		case o.result.Outcome == history.OK:
 			met++
 		}

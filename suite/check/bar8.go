@@ -59,8 +59,13 @@ func (t *trial) gone(r *ruling, j *judge, p *part, c *barrierGone) {
 	since := p.lead.producersSince(p.lead.boundary())
 	later := final.producersSince(firstBehind(final, barrier))
 	gone, went, back := never, map[int32]bool{}, map[int32]bool{}
-	for i := range t.ev.Events {
-		e := &t.ev.Events[i]
+	var writes []*operation
+	for _, o := range t.ledger.writes {
+		if o.at(p) {
+			writes = append(writes, o)
+		}
+	}
+	for e := range withAnswers(t.ev.Events, writes) {
 		if e.Seq <= p.stopped {
 			continue
 		}

@@ -31,10 +31,11 @@ func (t *trial) ch1(r *ruling) {
 			for _, s := range p.dests {
 				for i := range s.below(s.cut) {
 					e := &s.entries[i]
-					if len(e.records) == 0 || !e.records[0].tagged {
+					written := e.firstRun()
+					if written == nil {
 						continue
 					}
-					from := e.records[0].tag.Cluster
+					from := written.stem.Cluster
 					if from == p.Destination {
 						continue
 					}
@@ -73,9 +74,10 @@ func (t *trial) inChain(j *judge) bool {
 // way, whatever else is equal.
 func (j *judge) asWritten(r *ruling, s *side, i int, first *side, from string) bool {
 	e := &s.entries[i]
+	written := e.firstRun()
 	k := first.at(e.BaseOffset)
 	if k < 0 {
-		if at := first.byTag[tagKey(e.records[0].tag)]; len(at) > 0 {
+		if at := first.find(written.stem, written.index); len(at) > 0 {
 			k = at[0].entry
 		}
 	}
@@ -83,7 +85,7 @@ func (j *judge) asWritten(r *ruling, s *side, i int, first *side, from string) b
 		return false // it was cut there since
 	}
 	w := &first.entries[k]
-	if len(w.records) == 0 || w.records[0].tag != e.records[0].tag {
+	if there := w.firstRun(); there == nil || there.stem != written.stem || there.index != written.index {
 		return false
 	}
 	if bytes.Equal(e.Raw, w.Raw) || j.run.Options.AllowLeaderEpochRewrite && sameBatch(e.Batch, w.Batch, true) {
@@ -133,9 +135,9 @@ func (t *trial) ch2(r *ruling) {
 // passedOn counts the records that clients wrote to the promoted cluster and
 // that its downstream holds where they were acknowledged.
 func (h hop) passedOn(p, q *part) (records int) {
-	for _, o := range h.down.order {
-		if o.at(p) && o.began > p.stopped && o.result.Outcome == history.OK && o.offset >= 0 {
-			for _, at := range q.lead.byTag[tagKey(o.sent.Tag)] {
+	for _, o := range h.down.local(p) {
+		if o.began > p.stopped && o.result.Outcome == history.OK && o.offset >= 0 {
+			for _, at := range q.lead.find(o.sent.stem, o.sent.index) {
 				if at.offset == o.offset && q.lead.entries[at.entry].origin == fromSource {
 					records++
 				}
@@ -213,11 +215,11 @@ func (h hop) realigned(r *ruling, p, q *part, s *side) {
 	}
 	for i := range s.entries {
 		e := &s.entries[i]
-		if e.BaseOffset < p.lead.cut || len(e.records) == 0 || !e.records[0].tagged {
+		written := e.firstRun()
+		if e.BaseOffset < p.lead.cut || written == nil {
 			continue
 		}
-		tag := e.records[0].tag
-		if e.origin != fromSource && tag.Cluster != s.Cluster && len(q.source.byTag[tagKey(tag)]) == 0 {
+		if e.origin != fromSource && written.stem.Cluster != s.Cluster && len(q.source.find(written.stem, written.index)) == 0 {
 			r.findings = append(r.findings, h.down.at(s, UncutSuffix, i,
 				fmt.Sprintf("nothing that cluster %s cut at %d", p.Destination, p.lead.cut), e.describe()))
 		}
@@ -270,25 +272,35 @@ func (t *trial) loops(r *ruling) (judged int) {
 // 1 where that was looked at.
 func (t *trial) harmless(r *ruling, loop *history.Event) int {
 	type log struct {
-		seen map[string]int
+		seen map[record]int // by tag
 		end  int64
 	}
 	logs := map[string]*log{}
 	of := func(cluster string) *log {
 		if logs[cluster] == nil {
-			logs[cluster] = &log{seen: map[string]int{}, end: -1}
+			logs[cluster] = &log{seen: map[record]int{}, end: -1}
 		}
 		return logs[cluster]
 	}
-	var sent []*history.Produce
+	var sent []*operation
+	for _, o := range t.ledger.writes {
+		if o.ended != never && o.sent.Topic == loop.Probe.Topic && o.result.Outcome == history.OK {
+			sent = append(sent, o)
+		}
+	}
+	for _, s := range t.ledger.streams {
+		for i := range s.runs {
+			if seen := &s.runs[i]; s.Topic == loop.Probe.Topic && seen.first > loop.Seq {
+				l := of(s.Cluster)
+				for k := range int64(seen.n) {
+					l.seen[record{index: seen.index + k, stem: seen.stem}]++
+				}
+			}
+		}
+	}
 	for i := range t.ev.Events {
 		e := &t.ev.Events[i]
-		switch {
-		case e.Kind == history.KindProduceAck && e.Produce.Topic == loop.Probe.Topic && e.Produce.Result.Outcome == history.OK:
-			sent = append(sent, e.Produce)
-		case e.Read != nil && e.Read.Topic == loop.Probe.Topic && e.Seq > loop.Seq:
-			of(e.Read.Cluster).seen[e.Read.Tag]++
-		case e.Offsets != nil && e.Offsets.Topic == loop.Probe.Topic && e.Seq > loop.Seq:
+		if e.Offsets != nil && e.Offsets.Topic == loop.Probe.Topic && e.Seq > loop.Seq {
 			l := of(e.Offsets.Cluster)
 			if l.end >= 0 && e.Offsets.HighWatermark > l.end {
 				r.findings = append(r.findings, t.about(loop, Duplicate, fmt.Sprintf("the log on cluster %s to stay as it is: nobody writes", e.Offsets.Cluster),
@@ -298,10 +310,10 @@ func (t *trial) harmless(r *ruling, loop *history.Event) int {
 		}
 	}
 	for cluster, l := range logs {
-		for _, p := range sent {
-			for k := range int64(p.Count) {
-				tag := p.Tag.Add(k)
-				if n := l.seen[tag.String()]; n == 0 {
+		for _, o := range sent {
+			for k := range int64(o.sent.Count) {
+				tag := o.sent.Tag().Add(k)
+				if n := l.seen[record{index: tag.Index, stem: o.sent.stem}]; n == 0 {
 					r.findings = append(r.findings, t.about(loop, LostWrite, fmt.Sprintf("the record of %s on cluster %s", who(tag), cluster), "it is gone"))
 				} else if n > 1 {
 					r.findings = append(r.findings, t.about(loop, Duplicate, fmt.Sprintf("the record of %s once on cluster %s", who(tag), cluster), fmt.Sprintf("%d times", n)))

@@ -18,10 +18,10 @@ func (j *judge) collisions(r *ruling, s *side) {
 	last := map[int64]lastOf{}
 	for i := range s.entries {
 		e := &s.entries[i]
-		if e.ProducerID >= -1 || len(e.records) == 0 || !e.records[0].tagged {
+		if e.ProducerID >= -1 || e.firstRun() == nil {
 			continue
 		}
-		cluster := e.records[0].tag.Cluster
+		cluster := e.firstRun().stem.Cluster
 		before, seen := last[e.ProducerID]
 		last[e.ProducerID] = lastOf{i, cluster}
 		if !seen || before.cluster == cluster {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"hash/crc32"
 
-	"watershed.example/suite/history"
 	"watershed.example/suite/wirelog"
 )
 
@@ -34,12 +33,12 @@ func (s *side) ownMarker(i int) bool {
 // writtenBefore holds what clients of the destination sent to the partition,
 // and had answered, before this mirror started. The source holds it by now, or it
 // was to be cut.
-func (j *judge) writtenBefore(p *part) map[history.Tag]bool {
-	all := map[history.Tag]bool{}
-	for _, o := range j.order {
-		if o.at(p) && o.ended < p.started && p.started != never {
+func (j *judge) writtenBefore(p *part) map[record]bool {
+	all := map[record]bool{}
+	for _, o := range j.local(p) {
+		if o.ended < p.started && p.started != never {
 			for k := range int64(o.sent.Count) {
-				all[o.sent.Tag.Add(k)] = true
+				all[record{index: o.sent.index + k, stem: o.sent.stem}] = true
 			}
 		}
 	}
@@ -48,11 +47,13 @@ func (j *judge) writtenBefore(p *part) map[history.Tag]bool {
 
 // copies finds out whence a destination's batches come, one after the other.
 type copies struct {
-	at      map[int64]*entry
-	bodies  map[uint32][]*entry
+	source  *side               // nil where its log is not there
+	next    int                 // the source's batch behind the one that was met last
+	at      map[int64]*entry    // of a source whose offsets do not go up
+	bodies  map[uint32][]*entry // made when it is first asked for
 	lenient bool
-	before  map[history.Tag]bool // see [judge.writtenBefore]
-	older   []*wirelog.Batch     // the destination's barriers of earlier stops
+	before  map[record]bool  // see [judge.writtenBefore]
+	older   []*wirelog.Batch // the destination's barriers of earlier stops
 	// upstream are the logs of clusters further up, at the ends of earlier episodes.
 	upstream []*side
 
@@ -61,7 +62,7 @@ type copies struct {
 }
 
 func (c *copies) originOf(e *entry, p *part) origin {
-	there := c.at[e.BaseOffset]
+	there := c.there(e.BaseOffset)
 	if there != nil && sameBatch(e.Batch, there.Batch, c.lenient) {
 		// The source too may hold this cluster's batches, after a failback.
 		return fromSource
@@ -83,12 +84,13 @@ func (c *copies) originOf(e *entry, p *part) origin {
 		}
 		return local
 	}
-	for _, r := range e.records {
-		if !r.tagged {
+	for i := range e.runs {
+		r := &e.runs[i]
+		if r.stem == nil {
 			continue
 		}
-		if r.tag.Cluster == p.dst.Name {
-			return c.ownRecord(e, r.tag)
+		if r.stem.Cluster == p.dst.Name {
+			return c.ownRecord(e, r)
 		}
 		if there != nil && !c.promoted {
 			return alteredCopy
@@ -104,8 +106,42 @@ func (c *copies) originOf(e *entry, p *part) origin {
 	return unknownWriter
 }
 
+// there is the source's batch that begins at an offset, nil without one. Who asks
+// goes up the log most of the time.
+func (c *copies) there(offset int64) *entry {
+	switch {
+	case c.source == nil:
+		return nil
+	case !c.source.sorted:
+		if c.at == nil {
+			c.at = map[int64]*entry{}
+			for i := range c.source.entries {
+				c.at[c.source.entries[i].BaseOffset] = &c.source.entries[i]
+			}
+		}
+		return c.at[offset]
+	}
+	k := c.next
+	if k >= len(c.source.entries) || c.source.entries[k].BaseOffset != offset {
+		k = c.source.at(offset)
+	}
+	if k < 0 || c.source.entries[k].BaseOffset != offset {
+		return nil
+	}
+	c.next = k + 1
+	return &c.source.entries[k]
+}
+
 // elsewhere says whether the source holds the same batch at another offset.
 func (c *copies) elsewhere(e *entry) bool {
+	if c.bodies == nil && c.source != nil {
+		c.bodies = map[uint32][]*entry{}
+		for i := range c.source.entries {
+			s := &c.source.entries[i]
+			sum := crc32.ChecksumIEEE(s.Body())
+			c.bodies[sum] = append(c.bodies[sum], s)
+		}
+	}
 	for _, s := range c.bodies[crc32.ChecksumIEEE(e.Body())] {
 		if bytes.Equal(s.Body(), e.Body()) {
 			return true
@@ -117,9 +153,9 @@ func (c *copies) elsewhere(e *entry) bool {
 // ownRecord tells what clients of the destination wrote in this writable period
 // from what they wrote in an earlier one. That comes back from the source, as
 // all it holds does; before the barrier it is a suffix that was not cut.
-func (c *copies) ownRecord(e *entry, tag history.Tag) origin {
+func (c *copies) ownRecord(e *entry, first *run) origin {
 	switch {
-	case !c.before[tag]:
+	case !c.before[record{index: first.index, stem: first.stem}]:
 		return local
 	case c.stopped && c.elsewhere(e):
 		return movedCopy

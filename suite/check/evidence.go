@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,6 +39,10 @@ type Evidence struct {
 	// Errors are what brokers logged as errors, line by line, by their cluster: of
 	// those whose output was saved, in runs with a [Episode.ForeignStop].
 	Errors map[string][]string
+
+	// ledger is the history of evidence that was loaded: Events then lacks the
+	// writes and reads of a run with mirrors.
+	ledger *ledger
 }
 
 // Replica is the raw log of one replica.
@@ -93,7 +98,7 @@ func Load(dir string) (*Evidence, error) {
 	if err := ev.Run.Validate(); err != nil {
 		return nil, fmt.Errorf("load evidence: %s: %w", dir, err)
 	}
-	if _, ev.Events, err = history.ReadFile(filepath.Join(dir, HistoryFile)); err != nil {
+	if err := ev.readHistory(filepath.Join(dir, HistoryFile)); err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
 	if ev.Replicas, err = loadReplicas(dir, LogsDir, &ev.Run); err != nil {
@@ -117,6 +122,31 @@ func Load(dir string) (*Evidence, error) {
 		}
 	}
 	return ev, nil
+}
+
+// readHistory reads a history into the ledger, and all events of a run without
+// mirrors as they are: its checks look at what comes after what.
+func (ev *Evidence) readHistory(path string) error {
+	ev.ledger = newLedger(newStems())
+	err := history.ScanFile(path, func(s *history.Scanner) error {
+		for {
+			e, err := s.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			ev.ledger.add(e)
+			if len(ev.Run.Edges) == 0 {
+				ev.Events = append(ev.Events, e.Clone())
+			}
+		}
+	})
+	if len(ev.Run.Edges) > 0 {
+		ev.Events = ev.ledger.events
+	}
+	return err
 }
 
 // loadReplicas reads every log in a folder of logs.

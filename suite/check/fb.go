@@ -33,9 +33,9 @@ func (t *trial) fb1(r *ruling) {
 			for _, o := range f.parted(p, q) {
 				cut++
 				for _, s := range p.dests {
-					for _, at := range s.byTag[tagKey(o.sent.Tag)] {
+					for _, at := range s.find(o.sent.stem, o.sent.index) {
 						r.findings = append(r.findings, f.back.finding(s, UncutSuffix, at.entry, at.offset,
-							fmt.Sprintf("nothing of cluster %s's own from above %d, where its log and cluster %s's part", p.Destination, q.lead.cut, p.Source), "the record of "+who(o.sent.Tag)))
+							fmt.Sprintf("nothing of cluster %s's own from above %d, where its log and cluster %s's part", p.Destination, q.lead.cut, p.Source), "the record of "+who(o.sent.Tag())))
 					}
 				}
 			}
@@ -64,8 +64,8 @@ func (j *judge) oneLine(r *ruling, p *part, s *side) {
 // where the logs part, before it began to mirror.
 func (f failback) parted(p, q *part) []*operation {
 	var all []*operation
-	for _, o := range f.back.order {
-		if o.at(p) && o.result.Outcome == history.OK && o.began > f.out.edge.stopRequested && o.ended < p.since() && o.offset >= q.lead.cut {
+	for _, o := range f.back.local(p) {
+		if o.result.Outcome == history.OK && o.began > f.out.edge.stopRequested && o.ended < p.since() && o.offset >= q.lead.cut {
 			all = append(all, o)
 		}
 	}
@@ -154,9 +154,9 @@ func (t *trial) fb3(r *ruling) {
 
 func (j *judge) survives(r *ruling, s *side, o *operation) (there int) {
 	for k := range int64(o.sent.Count) {
-		tag := o.sent.Tag.Add(k)
+		tag := o.sent.Tag().Add(k)
 		found := false
-		for _, at := range s.byTag[tagKey(tag)] {
+		for _, at := range s.places(tag) {
 			found = found || at.offset == o.offset+k
 		}
 		if found {
@@ -192,10 +192,7 @@ func (t *trial) fb4(r *ruling) {
 				}
 			}
 			known := map[string]bool{}
-			for _, o := range j.order {
-				if !o.at(p) {
-					continue
-				}
+			for _, o := range j.local(p) {
 				if o.began < p.since() {
 					known[o.sent.Writer] = known[o.sent.Writer] || o.result.Outcome == history.OK
 					continue
@@ -203,7 +200,7 @@ func (t *trial) fb4(r *ruling) {
 				if !known[o.sent.Writer] || o.began < p.mirroring || o.ended > p.stopped {
 					continue
 				}
-				expected := fmt.Sprintf("nothing of %s, a writer of the old primary: cluster %s mirrors", who(o.sent.Tag), p.Destination)
+				expected := fmt.Sprintf("nothing of %s, a writer of the old primary: cluster %s mirrors", who(o.sent.Tag()), p.Destination)
 				if !j.zombieInLog(r, p, o, expected) && o.result.Outcome == history.Refused && !retriable[o.result.Code] {
 					tried++
 				}
@@ -219,7 +216,7 @@ func (t *trial) fb4(r *ruling) {
 
 func (j *judge) zombieInLog(r *ruling, p *part, o *operation, expected string) (found bool) {
 	for _, s := range p.dests {
-		for _, at := range s.byTag[tagKey(o.sent.Tag)] {
+		for _, at := range s.find(o.sent.stem, o.sent.index) {
 			found = true
 			r.findings = append(r.findings, j.finding(s, ZombieAppend, at.entry, at.offset, expected, "its record"))
 		}

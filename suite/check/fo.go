@@ -176,13 +176,13 @@ func (t *trial) fi1(r *ruling) {
 // within w, and returns how many were refused.
 func (t *trial) staysReadOnly(r *ruling, other *judge, w window) (refused int) {
 	for _, p := range other.parts() {
-		for _, o := range other.order {
-			if !o.at(p) || !w.holds(o.began) || o.ended >= w.to {
+		for _, o := range other.local(p) {
+			if !w.holds(o.began) || o.ended >= w.to {
 				continue
 			}
 			switch {
 			case o.result.Outcome == history.OK:
-				r.findings = append(r.findings, other.told(p, WriteInWindow, o.offset, fmt.Sprintf("the write of %s refused: mirror %s runs", who(o.sent.Tag), other.edge.Mirror), fmt.Sprintf("acknowledged at offset %d", o.offset)))
+				r.findings = append(r.findings, other.told(p, WriteInWindow, o.offset, fmt.Sprintf("the write of %s refused: mirror %s runs", who(o.sent.Tag()), other.edge.Mirror), fmt.Sprintf("acknowledged at offset %d", o.offset)))
 			case o.result.Outcome == history.Refused && !retriable[o.result.Code]:
 				refused++
 			}
@@ -195,8 +195,8 @@ func (t *trial) staysReadOnly(r *ruling, other *judge, w window) (refused int) {
 // after they were STOPPED.
 func writesWithin(j *judge, w window) (accepted int) {
 	for _, p := range j.parts() {
-		for _, o := range j.order {
-			if o.at(p) && o.began > p.stopped && w.holds(o.ended) && o.result.Outcome == history.OK {
+		for _, o := range j.local(p) {
+			if o.began > p.stopped && w.holds(o.ended) && o.result.Outcome == history.OK {
 				accepted++
 			}
 		}

@@ -108,12 +108,19 @@ func (j *judge) lowered(r *ruling, p *part, e *history.Event, before map[string]
 func (j *judge) resumed(r *ruling, p *part, e *history.Event, n *groupCount) {
 	read := map[int64]bool{}
 	came := int64(-1)
+	for _, s := range j.streams {
+		if s.Reader != e.Group.Reader || s.Topic != p.topic || s.Partition != p.index {
+			continue
+		}
+		for i := range s.runs {
+			for at := s.runs[i].offset; at < s.runs[i].end(); at++ {
+				read[at] = true
+			}
+		}
+	}
 	for i := range j.ev.Events {
-		switch o := &j.ev.Events[i]; {
-		case o.Read != nil && o.Read.Reader == e.Group.Reader && o.Read.Topic == p.topic && o.Read.Partition == p.index:
-			read[o.Read.Offset] = true
-		case o.Reader != nil && o.Reader.Reader == e.Group.Reader && o.Reader.Topic == p.topic && o.Reader.Partition == p.index:
-			came = max(came, o.Reader.Position)
+		if o := j.ev.Events[i].Reader; o != nil && o.Reader == e.Group.Reader && o.Topic == p.topic && o.Partition == p.index {
+			came = max(came, o.Position)
 		}
 	}
 	for _, o := range j.order {
@@ -128,7 +135,7 @@ func (j *judge) resumed(r *ruling, p *part, e *history.Event, n *groupCount) {
 				continue
 			}
 			r.findings = append(r.findings, j.told(p, SkippedRecord, at,
-				fmt.Sprintf("the record of %s read by group %s, which resumed at %d", who(o.sent.Tag), e.Group.Group, e.Group.Offset),
+				fmt.Sprintf("the record of %s read by group %s, which resumed at %d", who(o.sent.Tag()), e.Group.Group, e.Group.Offset),
 				fmt.Sprintf("not read, up to offset %d", came)))
 		}
 	}
@@ -137,7 +144,7 @@ func (j *judge) resumed(r *ruling, p *part, e *history.Event, n *groupCount) {
 // holds says whether the write's record is where it was acknowledged; where it is
 // not, that is IDEM-1's or IDEM-4's to tell.
 func (p *part) holds(o *operation) bool {
-	for _, at := range p.lead.byTag[tagKey(o.sent.Tag)] {
+	for _, at := range p.lead.find(o.sent.stem, o.sent.index) {
 		if at.offset == o.offset {
 			return true
 		}

@@ -94,28 +94,28 @@ func (j *judge) txn5(r *ruling) {
 
 func (j *judge) wroteWithin(key writerTxn, after, before int64) bool {
 	for _, o := range j.order {
-		if o.began > after && o.ended < before && o.result.Outcome == history.OK && key == txnOf(o.sent.Tag) {
+		if o.began > after && o.ended < before && o.result.Outcome == history.OK && key == txnOf(o.sent.stem) {
 			return true
 		}
 	}
 	return false
 }
 
-func txnOf(t history.Tag) writerTxn { return writerTxn{t.Cluster + "/" + t.Writer, t.Txn} }
+func txnOf(s *stem) writerTxn { return writerTxn{s.writer, s.Txn} }
 
 // whole judges one transaction in one partition.
 func (j *judge) whole(r *ruling, p *part, key writerTxn, told *localTxn) {
 	name := fmt.Sprintf("transaction %d of %s, open while the source link came back,", key.number, key.writer)
 	commit := told.intent == history.IntentCommit
 	var first *txn
-	for _, o := range j.order {
-		if !o.at(p) || txnOf(o.sent.Tag) != key || o.result.Outcome != history.OK {
+	for _, o := range j.local(p) {
+		if txnOf(o.sent.stem) != key || o.result.Outcome != history.OK {
 			continue
 		}
 		for k := range int64(o.sent.Count) {
-			at := p.lead.ownPlaces(o.sent.Tag.Add(k))
+			at := p.lead.ownPlaces(o.sent.Tag().Add(k))
 			if len(at) == 0 {
-				r.findings = append(r.findings, j.told(p, LostWrite, o.offset+k, name+" to keep its records", fmt.Sprintf("%s is nowhere", who(o.sent.Tag.Add(k)))))
+				r.findings = append(r.findings, j.told(p, LostWrite, o.offset+k, name+" to keep its records", fmt.Sprintf("%s is nowhere", who(o.sent.Tag().Add(k)))))
 				continue
 			}
 			t := p.lead.txnAt(at[0])
@@ -144,14 +144,7 @@ func (j *judge) whole(r *ruling, p *part, key writerTxn, told *localTxn) {
 }
 
 // txnAt is the transaction of the record at a place.
-func (s *side) txnAt(at place) *txn {
-	for i := range s.entries[at.entry].records {
-		if rec := &s.entries[at.entry].records[i]; rec.offset == at.offset {
-			return rec.txn
-		}
-	}
-	return nil
-}
+func (s *side) txnAt(at place) *txn { return s.entries[at.entry].txn }
 
 // doubtful says whether a writer asked for its transaction's end and never learnt
 // what came of that, as when the coordinator is killed: if it was not asked in
@@ -176,8 +169,8 @@ func (j *judge) txn6(r *ruling) {
 				}
 			}
 		}
-		for _, o := range j.order {
-			if !o.at(p) || o.began < p.stopped || o.sent.Trial != history.TrialLate || p.lead == nil || !p.hasEnded(o) {
+		for _, o := range j.local(p) {
+			if o.began < p.stopped || o.sent.Trial != history.TrialLate || p.lead == nil || !p.hasEnded(o) {
 				continue
 			}
 			if p.inTime(o) {
@@ -198,8 +191,8 @@ func (j *judge) txn6(r *ruling) {
 // inTime says whether the batch came before the marker of its own transaction,
 // which a coordinator writes after it has answered: then it is part of that.
 func (p *part) inTime(o *operation) bool {
-	key := txnOf(o.sent.Tag)
-	for _, at := range p.lead.ownPlaces(o.sent.Tag) {
+	key := txnOf(o.sent.stem)
+	for _, at := range p.lead.ownPlaces(o.sent.Tag()) {
 		t := p.lead.txnAt(at)
 		return t != nil && t.writer == key.writer && t.number == key.number && t.first < at.offset && t.end > at.offset
 	}
@@ -209,7 +202,7 @@ func (p *part) inTime(o *operation) bool {
 // hasEnded says whether the log holds the marker of the transaction to which o
 // belongs.
 func (p *part) hasEnded(o *operation) bool {
-	key := txnOf(o.sent.Tag)
+	key := txnOf(o.sent.stem)
 	for _, t := range p.lead.txns {
 		if t.writer == key.writer && t.number == key.number && t.end >= 0 && p.lead.entries[p.lead.at(t.end)].marks() {
 			return true

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"watershed.example/suite/history"
 )
@@ -30,13 +31,13 @@ func (j *judge) idem1(r *ruling) {
 			}
 		}
 		tried := map[header]bool{}
-		for _, o := range j.order {
-			if !o.at(p) || o.began < p.stopped {
+		for _, o := range j.local(p) {
+			if o.began < p.stopped {
 				continue
 			}
 			if o.result.Outcome == history.OK && o.offset >= 0 && o.offset < p.lead.localFrom() {
 				r.findings = append(r.findings, j.told(p, StaleDedupe, o.offset,
-					fmt.Sprintf("the write of %s appended at offset %d or above", who(o.sent.Tag), p.lead.localFrom()),
+					fmt.Sprintf("the write of %s appended at offset %d or above", who(o.sent.Tag()), p.lead.localFrom()),
 					fmt.Sprintf("acknowledged with offset %d, which another cluster's batch holds: its records are lost", o.offset)))
 				collided++
 				continue
@@ -67,23 +68,23 @@ func (j *judge) usedBefore(p *part, id int64, o *operation) bool {
 	if !found {
 		return false
 	}
-	for _, other := range j.order {
-		if other != o && other.began < o.began && other.at(p) && other.sent.Tag == first {
+	for _, other := range j.local(p) {
+		if other != o && other.began < o.began && other.sent.stem == first.stem && other.sent.index == first.index {
 			return true
 		}
 	}
 	return false
 }
 
-// firstLocal is the tag of the first local record under a producer id.
-func (s *side) firstLocal(id int64) (tag history.Tag, found bool) {
+// firstLocal is the first local record under a producer id.
+func (s *side) firstLocal(id int64) (first record, found bool) {
 	for i := range s.entries {
 		e := &s.entries[i]
-		if e.origin == local && e.ProducerID == id && len(e.records) > 0 && e.records[0].tagged {
-			return e.records[0].tag, true
+		if e.origin == local && e.ProducerID == id && e.firstRun() != nil {
+			return e.firstRun().at(0), true
 		}
 	}
-	return tag, false
+	return first, false
 }
 
 // localFrom is the offset from which on only the destination writes: after the
@@ -104,10 +105,10 @@ func (j *judge) appended(r *ruling, p *part, o *operation, met string, refusal A
 	case history.Unknown:
 		return false
 	case history.Refused:
-		r.findings = append(r.findings, j.told(p, refusal, -1, expected, answer(o.result)))
+		r.findings = append(r.findings, j.told(p, refusal, -1, expected, answer(*o.result)))
 		return true
 	}
-	for _, at := range p.lead.byTag[tagKey(o.sent.Tag)] {
+	for _, at := range p.lead.find(o.sent.stem, o.sent.index) {
 		if at.offset == o.offset {
 			return true
 		}
@@ -137,8 +138,8 @@ func (j *judge) idem2(r *ruling) {
 			}
 		}
 		used := map[int64]bool{}
-		for _, o := range j.order {
-			if !o.at(p) || o.began < p.stopped || o.sent.Batch == nil || o.sent.Batch.ProducerID < 0 {
+		for _, o := range j.local(p) {
+			if o.began < p.stopped || o.sent.Batch == nil || o.sent.Batch.ProducerID < 0 {
 				continue
 			}
 			b := o.sent.Batch
@@ -192,8 +193,8 @@ type counts struct{ source, local, copies int }
 
 func (j *judge) present(r *ruling, p *part, s *side, c *counts) {
 	isSource := s.Cluster == p.Source
-	for _, o := range j.order {
-		if o.sent.Cluster != s.Cluster || o.sent.Topic != p.topic || o.sent.Partition != p.index || o.sent.Collision != "" {
+	for _, o := range j.sentTo(s.Cluster, p.topic, p.index) {
+		if o.sent.Collision != "" {
 			continue
 		}
 		// What was accepted in the read-only window is RO-1's and RO-5's, an
@@ -211,35 +212,32 @@ func (j *judge) present(r *ruling, p *part, s *side, c *counts) {
 		if !isSource && ok && o.offset >= 0 && o.offset < s.localFrom() {
 			continue
 		}
+		if ok && isSource {
+			c.source += int(o.sent.Count)
+		} else if ok && o.sent.Mode != history.Plain {
+			c.local += int(o.sent.Count)
+		}
+		if at, there := s.findAll(o.sent.stem, o.sent.index, o.sent.Count); there && (!ok || o.offset < 0 || at.offset == o.offset) {
+			continue // all of them, once, where they are to be
+		}
 		for k := range int64(o.sent.Count) {
-			tag := o.sent.Tag.Add(k)
-			at := s.byTag[tagKey(tag)]
+			at := s.find(o.sent.stem, o.sent.index+k)
 			if ok {
 				j.acknowledged(r, s, o, k, at)
-				if isSource {
-					c.source++
-				} else if o.sent.Mode != history.Plain {
-					c.local++
-				}
 			}
-			c.copies += j.once(r, s, o, tag, at)
+			c.copies += j.once(r, s, o, o.sent.Tag().Add(k), at)
 		}
 	}
 }
 
 func (j *judge) acknowledged(r *ruling, s *side, o *operation, k int64, at []place) {
-	expected := fmt.Sprintf("the record of %s, acknowledged at offset %d", who(o.sent.Tag.Add(k)), o.offset+k)
+	if len(at) > 0 && (o.offset < 0 || slices.ContainsFunc(at, func(a place) bool { return a.offset == o.offset+k })) {
+		return
+	}
+	expected := fmt.Sprintf("the record of %s, acknowledged at offset %d", who(o.sent.Tag().Add(k)), o.offset+k)
 	if len(at) == 0 {
 		r.findings = append(r.findings, j.finding(s, LostWrite, s.at(o.offset+k), o.offset+k, expected, "it is nowhere in the log"))
 		return
-	}
-	if o.offset < 0 {
-		return
-	}
-	for _, a := range at {
-		if a.offset == o.offset+k {
-			return
-		}
 	}
 	r.findings = append(r.findings, j.finding(s, PhantomAck, s.at(o.offset+k), o.offset+k, expected, fmt.Sprintf("it lies at %d", at[0].offset)))
 }
@@ -278,16 +276,16 @@ func (j *judge) inOrder(r *ruling, s *side) {
 		if e.ProducerID < 0 || e.origin == movedCopy {
 			continue
 		}
-		for _, rec := range e.records {
-			if !rec.tagged {
+		for _, run := range e.runs {
+			if run.stem == nil {
 				continue
 			}
-			p := producer{rec.tag.Cluster + "/" + rec.tag.Writer, e.ProducerID, e.ProducerEpoch}
+			p := producer{run.stem.writer, e.ProducerID, e.ProducerEpoch}
 			before, seen := last[p]
-			if seen && rec.tag.Index < before {
-				r.findings = append(r.findings, j.finding(s, Reordered, i, rec.offset, fmt.Sprintf("a record of %s after its record %d", p.writer, before), fmt.Sprintf("its record %d", rec.tag.Index)))
+			for k := int64(0); seen && k < int64(run.n) && run.index+k < before; k++ {
+				r.findings = append(r.findings, j.finding(s, Reordered, i, run.offset+k, fmt.Sprintf("a record of %s after its record %d", p.writer, before), fmt.Sprintf("its record %d", run.index+k)))
 			}
-			last[p] = max(before, rec.tag.Index)
+			last[p] = max(before, run.index+int64(run.n)-1)
 		}
 	}
 }

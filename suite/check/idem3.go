@@ -22,8 +22,8 @@ func (j *judge) idem3(r *ruling) {
 		if p.lead == nil {
 			continue
 		}
-		for _, o := range j.order {
-			if !o.at(p) || o.began < p.stopped || o.sent.Batch == nil {
+		for _, o := range j.local(p) {
+			if o.began < p.stopped || o.sent.Batch == nil {
 				continue
 			}
 			switch o.sent.Trial {
@@ -49,7 +49,7 @@ type trials struct{ retries, restarted, gaps, zombies, txnZombies int }
 // ownPlaces are the places of a record after everything mirrored.
 func (s *side) ownPlaces(tag history.Tag) []place {
 	var all []place
-	for _, at := range s.byTag[tagKey(tag)] {
+	for _, at := range s.places(tag) {
 		if at.offset >= s.localFrom() {
 			all = append(all, at)
 		}
@@ -60,7 +60,7 @@ func (s *side) ownPlaces(tag history.Tag) []place {
 // firstOf is the operation that first wrote the batch which o sends again.
 func (j *judge) firstOf(o *operation) *operation {
 	for _, f := range j.order {
-		if f != o && f.ended < o.began && f.sent.Tag == o.sent.Tag && f.sent.Batch != nil && *f.sent.Batch == *o.sent.Batch && f.sent.Trial != history.TrialRetry {
+		if f != o && f.ended < o.began && f.sent.Tag() == o.sent.Tag() && f.sent.Batch != nil && *f.sent.Batch == *o.sent.Batch && f.sent.Trial != history.TrialRetry {
 			return f
 		}
 	}
@@ -69,7 +69,7 @@ func (j *judge) firstOf(o *operation) *operation {
 
 func batchWords(o *operation) string {
 	b := o.sent.Batch
-	return fmt.Sprintf("the batch of %s (pid %d epoch %d seq %d, %s)", who(o.sent.Tag), b.ProducerID, b.Epoch, b.BaseSequence, o.sent.Trial)
+	return fmt.Sprintf("the batch of %s (pid %d epoch %d seq %d, %s)", who(o.sent.Tag()), b.ProducerID, b.Epoch, b.BaseSequence, o.sent.Trial)
 }
 
 func (j *judge) retried(r *ruling, p *part, o *operation, c *trials) {
@@ -80,7 +80,7 @@ func (j *judge) retried(r *ruling, p *part, o *operation, c *trials) {
 	expected := fmt.Sprintf("%s once, at offset %d, as it was acknowledged first", batchWords(o), first.offset)
 	twice := false
 	for _, s := range p.dests {
-		if at := s.ownPlaces(o.sent.Tag); len(at) > 1 {
+		if at := s.ownPlaces(o.sent.Tag()); len(at) > 1 {
 			twice = true
 			r.findings = append(r.findings, j.finding(s, Duplicate, at[1].entry, at[1].offset, expected, "it lies there again"))
 		}
@@ -97,7 +97,7 @@ func (j *judge) retried(r *ruling, p *part, o *operation, c *trials) {
 	case o.result.Code == outOfOrder && restarted: // a snapshot keeps one batch
 	case (o.result.Code == oldEpoch || o.result.Code == fenced) && j.newerEpoch(p, o):
 	default:
-		r.findings = append(r.findings, j.told(p, RefusedWrite, first.offset, expected, answer(o.result)))
+		r.findings = append(r.findings, j.told(p, RefusedWrite, first.offset, expected, answer(*o.result)))
 	}
 }
 
@@ -156,7 +156,7 @@ func (j *judge) newerOwner(o *operation) bool {
 // inAnyLog looks for a batch that had to be refused, in every replica.
 func (j *judge) inAnyLog(r *ruling, p *part, o *operation, a Anomaly, expected string) (found bool) {
 	for _, s := range p.dests {
-		for _, at := range s.ownPlaces(o.sent.Tag) {
+		for _, at := range s.ownPlaces(o.sent.Tag()) {
 			found = true
 			r.findings = append(r.findings, j.finding(s, a, at.entry, at.offset, expected, "it was appended"))
 		}
@@ -177,7 +177,7 @@ func (j *judge) gapped(r *ruling, p *part, o *operation, c *trials) {
 	case j.inAnyLog(r, p, o, AcceptedGap, expected):
 	case o.result.Outcome != history.Refused || retriable[o.result.Code]:
 	case o.result.Code != outOfOrder:
-		r.findings = append(r.findings, j.told(p, UnclearRefusal, -1, expected, answer(o.result)))
+		r.findings = append(r.findings, j.told(p, UnclearRefusal, -1, expected, answer(*o.result)))
 	default:
 		c.gaps++
 	}

@@ -1,7 +1,10 @@
 package check
 
 import (
+	"cmp"
+	"iter"
 	"math"
+	"slices"
 
 	"watershed.example/suite/history"
 	"watershed.example/suite/wirelog"
@@ -23,8 +26,18 @@ type judge struct {
 	number int32
 	mirror string
 	edge   *edge
-	ops    map[int64]*operation // produce operations by number
-	order  []*operation         // the same, in the order in which they began
+	order  []*operation // the writes in the order in which they began
+	bySpot map[spot][]*operation
+	// streams are what readers saw, in the order of their first read.
+	streams []*stream
+	// end is the episode's last event.
+	end moment
+}
+
+// spot is a partition of a cluster.
+type spot struct {
+	cluster, topic string
+	index          int32
 }
 
 // edge is one mirror with its stop. Moments are numbers of events
@@ -77,23 +90,9 @@ func (p *part) since() int64 {
 
 func (p *part) place() string { return history.Place(p.topic, p.index) }
 
-// operation is one produce: what was sent, and what came back.
-type operation struct {
-	sent         *history.Produce
-	began, ended int64 // event numbers; ended is never without an answer
-	episode      int32 // of its begin event
-	result       history.Result
-	offset       int64
-}
-
-// at says whether a client of the destination sent it to the partition.
-func (o *operation) at(p *part) bool {
-	return o.sent.Cluster == p.dst.Name && o.sent.Topic == p.topic && o.sent.Partition == p.index
-}
-
-func newView(t *trial, g *Edge, ep Episode, events []history.Event) *judge {
+func newView(t *trial, g *Edge, ep Episode, events []history.Event, end moment) *judge {
 	j := &judge{
-		trial: t, run: t.run, episode: ep, number: ep.Number, mirror: ep.Mirror, ops: map[int64]*operation{},
+		trial: t, run: t.run, episode: ep, number: ep.Number, mirror: ep.Mirror, end: end,
 		ev: &Evidence{Dir: t.ev.Dir, Run: t.ev.Run, Events: events, Replicas: t.logsOf(ep)},
 		edge: &edge{
 			Edge: *g, src: t.run.Cluster(g.Source), dst: t.run.Cluster(g.Destination),
@@ -103,7 +102,81 @@ func newView(t *trial, g *Edge, ep Episode, events []history.Event) *judge {
 	for i := range events {
 		j.event(&events[i])
 	}
+	j.takeWrites()
+	j.streams = t.ledger.streamsOf(func(episode int32) bool { return ep.Number == 0 || episode == 0 || episode == ep.Number }, end.seq)
 	return j
+}
+
+// takeWrites takes the writes that began in the view.
+func (j *judge) takeWrites() {
+	j.bySpot = map[spot][]*operation{}
+	for _, o := range j.trial.ledger.writes {
+		if o.began > j.end.seq {
+			continue
+		}
+		o = o.answeredBy(j.end.seq)
+		j.order = append(j.order, o)
+		at := spot{o.sent.Cluster, o.sent.Topic, o.sent.Partition}
+		j.bySpot[at] = append(j.bySpot[at], o)
+	}
+}
+
+// sentTo are the writes to a partition of a cluster, in the order in which they
+// began.
+func (j *judge) sentTo(cluster, topic string, index int32) []*operation {
+	return j.bySpot[spot{cluster, topic, index}]
+}
+
+// local are the writes to the partition on the destination.
+func (j *judge) local(p *part) []*operation { return j.sentTo(p.dst.Name, p.topic, p.index) }
+
+// seenIn are what readers saw of the partition on the destination.
+func (j *judge) seenIn(p *part) []*stream {
+	var all []*stream
+	for _, s := range j.streams {
+		if p.of(p.Destination, s.Cluster, s.Topic, s.Partition) {
+			own := *s
+			all = append(all, &own)
+		}
+	}
+	return all
+}
+
+// withAnswers iterates over the view's events and the answers to writes to a
+// partition of a cluster, in their order.
+func (j *judge) withAnswers(cluster, topic string, index int32) iter.Seq[*history.Event] {
+	return withAnswers(j.ev.Events, j.sentTo(cluster, topic, index))
+}
+
+func withAnswers(events []history.Event, writes []*operation) iter.Seq[*history.Event] {
+	return func(yield func(*history.Event) bool) {
+		left := slices.DeleteFunc(slices.Clone(writes), func(o *operation) bool { return o.ended == never })
+		slices.SortStableFunc(left, func(a, b *operation) int { return cmp.Compare(a.ended, b.ended) })
+		answers := func(until int64) bool {
+			for len(left) > 0 && left[0].ended < until {
+				if e := left[0].answer(); !yield(&e) {
+					return false
+				}
+				left = left[1:]
+			}
+			return true
+		}
+		for i := range events {
+			if e := &events[i]; !answers(e.Seq) || !yield(e) {
+				return
+			}
+		}
+		answers(never)
+	}
+}
+
+// answer is the event of the operation's answer, as far as it is kept.
+func (o *operation) answer() history.Event {
+	return history.Event{Seq: o.ended, Kind: history.KindProduceAck, Produce: &history.Produce{
+		Writer: o.sent.Writer, Cluster: o.sent.Cluster, Topic: o.sent.Topic, Partition: o.sent.Partition,
+		Mode: o.sent.Mode, Tag: o.sent.Tag(), Count: o.sent.Count, Collision: o.sent.Collision, Trial: o.sent.Trial,
+		Batch: o.sent.Batch, Offset: o.offset, Result: o.result,
+	}}
 }
 
 func (j *judge) event(e *history.Event) {
@@ -132,21 +205,6 @@ func (j *judge) event(e *history.Event) {
 			edge.trafficAfter = min(edge.trafficAfter, e.Seq)
 		case history.Settled:
 			edge.settled = min(edge.settled, e.Seq)
-		}
-	case history.KindProduceBegin:
-		o := &operation{sent: e.Produce, began: e.Seq, episode: e.Episode, ended: never, offset: -1, result: history.Result{Outcome: history.Unknown}}
-		j.ops[e.Op] = o
-		j.order = append(j.order, o)
-	case history.KindProduceAck:
-		o := j.ops[e.Op]
-		if o == nil { // an answer without its begin event: take it for both
-			o = &operation{sent: e.Produce, began: e.Seq, episode: e.Episode}
-			j.ops[e.Op] = o
-			j.order = append(j.order, o)
-		}
-		o.ended, o.result, o.offset = e.Seq, *e.Produce.Result, e.Produce.Offset
-		if e.Produce.Batch != nil {
-			o.sent = e.Produce
 		}
 	}
 }

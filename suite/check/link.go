@@ -29,10 +29,10 @@ func (j *judge) late(f func(p *part, s *side, i int, fresh bool)) {
 					continue
 				}
 				fresh := false
-				for _, o := range j.order {
-					if len(e.records) > 0 && o.began > removed && o.sent.Tag == e.records[0].tag {
-						fresh = true
-					}
+				if written := e.firstRun(); written != nil {
+					fresh = slices.ContainsFunc(j.order, func(o *operation) bool {
+						return o.began > removed && o.sent.stem == written.stem && o.sent.index == written.index
+					})
 				}
 				f(p, s, i, fresh)
 			}
@@ -151,10 +151,7 @@ func (e *edge) allStopped(j *judge) (seq, at int64) {
 	if i, found := slices.BinarySearchFunc(j.ev.Events, seq, func(e history.Event, seq int64) int { return cmp.Compare(e.Seq, seq) }); found {
 		return seq, j.ev.Events[i].At
 	}
-	if n := len(j.ev.Events); n > 0 {
-		at = j.ev.Events[n-1].At
-	}
-	return never, at
+	return never, j.end.at
 }
 
 // sourceGone says whether the source was cut off, killed or paused at some

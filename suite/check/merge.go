@@ -111,8 +111,8 @@ func (t *trial) ap1(byID map[string]Verdict, guards []string) Verdict {
 		}
 	}
 	for _, p := range j.parts() {
-		for _, o := range j.order {
-			if o.at(p) && o.began > p.stopped && o.result.Outcome == "ok" {
+		for _, o := range j.local(p) {
+			if o.began > p.stopped && o.result.Outcome == "ok" {
 				after++
 			}
 		}

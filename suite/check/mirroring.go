@@ -29,8 +29,7 @@ func (j *judge) mirroringSamples() []sampled {
 		for _, cluster := range []string{p.Source, p.Destination} {
 			own := j.trial.ownBarriers(cluster, p.topic, p.index)
 			from := int64(0)
-			for i := range j.ev.Events {
-				e := &j.ev.Events[i]
+			for e := range j.withAnswers(cluster, p.topic, p.index) {
 				if e.Seq < since || e.Seq > p.stopRequested {
 					continue
 				}

@@ -89,12 +89,11 @@ func (s *side) replay() {
 func (s *side) join(open map[txnKey]*txn, key txnKey, i int) {
 	e := &s.entries[i]
 	writer, number := "an unknown writer", int64(-1)
-	if len(e.records) > 0 && e.records[0].tagged {
-		tag := e.records[0].tag
-		writer, number = tag.Cluster+"/"+tag.Writer, tag.Txn
+	if r := e.firstRun(); r != nil {
+		writer, number = r.stem.writer, r.stem.Txn
 	}
 	t := open[key]
-	if t != nil && len(e.records) > 0 && (t.writer != writer || t.number != number) {
+	if t != nil && len(e.runs) > 0 && (t.writer != writer || t.number != number) {
 		s.odd = append(s.odd, oddity{i, ZombieAppend, fmt.Sprintf(
 			"a batch of transaction %d of %s within the open transaction %d of %s", number, writer, t.number, t.writer)})
 	}
@@ -107,9 +106,7 @@ func (s *side) join(open map[txnKey]*txn, key txnKey, i int) {
 		s.txns = append(s.txns, t)
 	}
 	t.last = e.LastOffset()
-	for k := range e.records {
-		e.records[k].txn = t
-	}
+	e.txn = t
 }
 
 // stableOffset is the LSO at a high watermark: the first offset of the earliest
@@ -123,6 +120,3 @@ func (s *side) stableOffset(hw int64) int64 {
 	}
 	return lso
 }
-
-// visible says whether a read_committed reader is to see the record.
-func (r *record) visible() bool { return r.txn == nil || r.txn.committed }

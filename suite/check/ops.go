@@ -250,7 +250,7 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(now)) { // stuck to the end
-		end(now[key], t.ev.Events[len(t.ev.Events)-1].At)
+		end(now[key], t.ledger.last.at)
 	}
 	return causes
 }
@@ -291,26 +291,25 @@ func (t *trial) ops5(r *ruling) {
 // read-only one after a broker of its cluster had been started again.
 func (j *judge) readOnlyAgain(r *ruling) {
 	for _, p := range j.parts() {
-		for _, o := range j.order {
-			if o.at(p) && o.began > p.stopped && o.result.Outcome == history.Refused && o.result.Code == readOnly &&
+		for _, o := range j.local(p) {
+			if o.began > p.stopped && o.result.Outcome == history.Refused && o.result.Code == readOnly &&
 				j.nodeBetween(p.Destination, history.NodeStarted, p.stopped, o.began) {
-				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the write of %s accepted: the partition is stopped, whatever was restarted", who(o.sent.Tag)), answer(o.result)))
+				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the write of %s accepted: the partition is stopped, whatever was restarted", who(o.sent.Tag())), answer(*o.result)))
 			}
 		}
 	}
 }
 
 func (t *trial) stillWritable(r *ruling, probe *history.Event, after int64) (accepted int) {
-	for i := range t.ev.Events {
-		e := &t.ev.Events[i]
-		if e.Kind != history.KindProduceAck || e.Seq < probe.Seq || e.Produce.Cluster != probe.Probe.Cluster || e.Produce.Topic != probe.Probe.Topic {
+	for _, o := range t.ledger.writes {
+		if o.ended == never || o.ended < probe.Seq || o.sent.Cluster != probe.Probe.Cluster || o.sent.Topic != probe.Probe.Topic {
 			continue
 		}
-		switch res := e.Produce.Result; {
-		case res.Outcome == history.OK && e.Seq > after:
+		switch res := o.result; {
+		case res.Outcome == history.OK && o.ended > after:
 			accepted++
 		case res.Outcome == history.Refused && !retriable[res.Code]:
-			r.findings = append(r.findings, t.about(probe, RefusedWrite, fmt.Sprintf("the write of %s accepted: the topic is stopped", who(e.Produce.Tag)), answer(*res)))
+			r.findings = append(r.findings, t.about(probe, RefusedWrite, fmt.Sprintf("the write of %s accepted: the topic is stopped", who(o.sent.Tag())), answer(*res)))
 		}
 	}
 	return accepted

@@ -1,11 +1,9 @@
 package check
 
 import (
-	"errors"
-	"hash/crc32"
+	"slices"
 	"sort"
 
-	"watershed.example/suite/history"
 	"watershed.example/suite/wirelog"
 )
 
@@ -37,26 +35,20 @@ func (o origin) mirrored() bool {
 // entry is one batch with what is known of it.
 type entry struct {
 	*wirelog.Batch
-	origin  origin
-	records []record
+	origin origin
+	runs   []run // its data records
+	txn    *txn  // in which they are; nil outside transactions
 	// control is set for control batches that can be read.
 	control *wirelog.Control
 	// bad says why records or control can't be read; nil when they can.
 	bad error
 }
 
-// record is one data record with its tag.
-type record struct {
-	offset int64
-	tag    history.Tag
-	tagged bool
-	txn    *txn // nil outside transactions
-}
-
 // side is one replica's log, taken apart.
 type side struct {
 	*Replica
-	entries []entry
+	*content
+	entries []entry // the content's, with what they are in this log
 	// barrier is the index of the first own barrier, -1 without one.
 	barrier int
 	// cut is L: the first offset that the destination wrote itself. The log's
@@ -64,70 +56,22 @@ type side struct {
 	cut  int64
 	txns []*txn
 	// odd are places where a marker or a batch meets another's transaction.
-	odd   []oddity
-	byTag map[string][]place
+	odd []oddity
 	// whole is set where the log is looked at as one line of history, whoever
 	// wrote its parts: a source's.
 	whole bool
-	// sorted is set where offsets go up, as they should: then they are searched.
-	sorted bool
 }
 
-// place is where a record lies.
-type place struct {
-	entry  int
-	offset int64
-}
-
-// tagKey identifies a record in a whole run.
-func tagKey(t history.Tag) string { return t.String() }
-
-func decode(r *Replica) []entry {
-	entries := make([]entry, len(r.Batches))
-	for i := range r.Batches {
-		e := &entries[i]
-		e.Batch, e.origin = &r.Batches[i], local
-		if e.IsControl() {
-			c, err := e.Control()
-			e.bad = err
-			if err == nil || c.Type == wirelog.MirrorPIDReset {
-				e.control = &c
-			}
-			continue
-		}
-		records, err := e.Records()
-		e.bad = err
-		for i := range records {
-			rec := record{offset: records[i].Offset}
-			tag, err := history.TagOf(records[i].Header(history.HeaderKey), records[i].Value)
-			if err == nil {
-				rec.tag, rec.tagged = tag, true
-			} else if !errors.Is(err, history.ErrNoTag) && e.bad == nil {
-				e.bad = err
-			}
-			e.records = append(e.records, rec)
-		}
-	}
-	return entries
+func newSide(r *Replica, c *content) *side {
+	return &side{Replica: r, content: c, entries: slices.Clone(c.entries), barrier: -1}
 }
 
 func newDestination(j *judge, p *part, r *Replica, older []*wirelog.Batch) *side {
-	s := &side{Replica: r, entries: j.trial.decode(r), barrier: -1}
-	src := copies{
-		at: map[int64]*entry{}, bodies: map[uint32][]*entry{}, lenient: j.run.Options.AllowLeaderEpochRewrite,
-		before: j.writtenBefore(p), older: older,
-	}
+	s := newSide(r, j.trial.read(r))
+	src := copies{source: p.source, lenient: j.run.Options.AllowLeaderEpochRewrite, before: j.writtenBefore(p), older: older}
 	for _, other := range j.upstream() {
 		if q := other.part(p.topic, p.index); q != nil && q.source != nil {
 			src.upstream = append(src.upstream, q.source)
-		}
-	}
-	if p.source != nil {
-		for i := range p.source.entries {
-			e := &p.source.entries[i]
-			src.at[e.BaseOffset] = e
-			sum := crc32.ChecksumIEEE(e.Body())
-			src.bodies[sum] = append(src.bodies[sum], e)
 		}
 	}
 	for i := range s.entries {
@@ -146,7 +90,6 @@ func newDestination(j *judge, p *part, r *Replica, older []*wirelog.Batch) *side
 		s.stopMarkers(p)
 	}
 	s.findCut(p)
-	s.index()
 	s.replay()
 	return s
 }
@@ -214,20 +157,4 @@ func (s *side) at(offset int64) int {
 		}
 	}
 	return -1
-}
-
-func (s *side) index() {
-	s.byTag = map[string][]place{}
-	s.sorted = true
-	for i := range s.entries {
-		if i > 0 && s.entries[i].BaseOffset <= s.entries[i-1].LastOffset() {
-			s.sorted = false
-		}
-		for _, r := range s.entries[i].records {
-			if r.tagged {
-				key := tagKey(r.tag)
-				s.byTag[key] = append(s.byTag[key], place{i, r.offset})
-			}
-		}
-	}
 }

@@ -77,10 +77,24 @@ func (j *judge) completed(r *ruling, p *part, open []*txn, c *overOpen) {
 	went, back := map[int32]bool{}, map[int32]bool{}
 	hidden := map[int64]*txn{}
 	for i := range p.lead.entries {
-		for _, rec := range p.lead.entries[i].records {
-			if slices.Contains(open, rec.txn) {
-				hidden[rec.offset] = rec.txn
+		if e := &p.lead.entries[i]; e.txn != nil && slices.Contains(open, e.txn) {
+			for rec := range e.records() {
+				hidden[rec.offset] = e.txn
 			}
+		}
+	}
+	for _, v := range j.readerViews(p) {
+		for i := range v.runs {
+			for k := range int64(v.runs[i].n) {
+				seen := v.runs[i].one(k)
+				if t := hidden[seen.offset]; t != nil {
+					r.findings = append(r.findings, j.told(p, AbortedRead, seen.offset, fmt.Sprintf("nothing: the barrier at %d found transaction %d of %s open, and ended it as aborted", barrier, t.number, t.writer),
+						fmt.Sprintf("reader %s (read_committed) was shown %q", v.name, seen.tagText())))
+				}
+			}
+		}
+		if f := v.final; f != nil && f.Start <= open[0].first && f.Position > barrier {
+			c.read++
 		}
 	}
 	for i := range j.ev.Events {
@@ -105,15 +119,6 @@ func (j *judge) completed(r *ruling, p *part, open []*txn, c *overOpen) {
 			if back[f.Node] {
 				c.listed += listed
 			}
-		}
-		if o := e.Read; o != nil && o.Isolation == history.ReadCommitted && p.of(p.Destination, o.Cluster, o.Topic, o.Partition) {
-			if t := hidden[o.Offset]; t != nil {
-				r.findings = append(r.findings, j.told(p, AbortedRead, o.Offset, fmt.Sprintf("nothing: the barrier at %d found transaction %d of %s open, and ended it as aborted", barrier, t.number, t.writer),
-					fmt.Sprintf("reader %s (read_committed) was shown %q", o.Reader, o.Tag)))
-			}
-		}
-		if f := e.Reader; f != nil && f.Final && f.Isolation == history.ReadCommitted && f.Start <= open[0].first && f.Position > barrier && p.of(p.Destination, f.Cluster, f.Topic, f.Partition) {
-			c.read++
 		}
 	}
 	lines, saved := j.trial.ev.Errors[p.Destination]

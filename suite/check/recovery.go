@@ -33,8 +33,7 @@ func (j *judge) comebacks() []comeback {
 		from := p.lead.localFrom()
 		last := map[int32]comeback{}
 		clean := map[int32]bool{} // closed cleanly since the barrier
-		for i := range j.ev.Events {
-			e := &j.ev.Events[i]
+		for e := range j.withAnswers(p.Destination, p.topic, p.index) {
 			if e.Seq < p.stopRequested {
 				continue
 			}

@@ -21,8 +21,8 @@ func (j *judge) ro1(r *ruling) {
 				}
 			}
 		}
-		for _, o := range j.order {
-			if o.at(p) && o.began > p.mirroring && o.ended < p.stopped {
+		for _, o := range j.local(p) {
+			if o.began > p.mirroring && o.ended < p.stopped {
 				j.refusal(r, p, o, refused)
 			}
 		}
@@ -53,7 +53,7 @@ func (p *part) windowEnd(s *side) int64 {
 var retriable = map[int16]bool{3: true, 5: true, 6: true, 7: true, 9: true, 14: true, 15: true, 16: true, 19: true, 20: true, 51: true, 74: true, 75: true, 76: true}
 
 func (j *judge) refusal(r *ruling, p *part, o *operation, refused map[string]int) {
-	tag := who(o.sent.Tag)
+	tag := who(o.sent.Tag())
 	switch o.result.Outcome {
 	case history.OK:
 		if o.ended < p.stopRequested || j.heldDuring(p, o, afterBarrier) {
@@ -70,10 +70,10 @@ func (j *judge) refusal(r *ruling, p *part, o *operation, refused map[string]int
 				fmt.Sprintf("error code %d, message %q", o.result.Code, o.result.Message)))
 		}
 		for _, s := range p.dests {
-			for _, at := range s.byTag[tagKey(o.sent.Tag)] {
+			for _, at := range s.find(o.sent.stem, o.sent.index) {
 				if at.offset >= s.cut { // below it is reported already
 					r.findings = append(r.findings, j.finding(s, WriteInWindow, at.entry, at.offset,
-						"nothing of a write that was refused: "+answer(o.result), "its record"))
+						"nothing of a write that was refused: "+answer(*o.result), "its record"))
 				}
 			}
 		}
@@ -113,8 +113,8 @@ func (j *judge) ro4(r *ruling) {
 				accepted[o.sent.Writer] = o.ended
 			}
 		}
-		for _, o := range j.order {
-			if !o.at(p) || o.began < p.mirroring {
+		for _, o := range j.local(p) {
+			if o.began < p.mirroring {
 				continue
 			}
 			w := o.sent.Writer
@@ -130,7 +130,7 @@ func (j *judge) ro4(r *ruling) {
 				note(o)
 			case o.result.Outcome == history.Refused && codes[o.result.Code] && j.mayNotKnow(p, o):
 			case o.result.Outcome == history.Refused && codes[o.result.Code]:
-				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the %s write of %s accepted: the partition is STOPPED", o.sent.Mode, who(o.sent.Tag)), answer(o.result)))
+				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("the %s write of %s accepted: the partition is STOPPED", o.sent.Mode, who(o.sent.Tag())), answer(*o.result)))
 			case o.result.Outcome == history.Refused:
 				tried[w] = o
 			}
@@ -139,7 +139,7 @@ func (j *judge) ro4(r *ruling) {
 			if at := accepted[w]; at > 0 && !j.restarted(p, at) {
 				again++
 			} else if o := tried[w]; o != nil && at == 0 && o.sent.Mode != history.Transactional {
-				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("a write of %s accepted after STOPPED", w), answer(o.result)))
+				r.findings = append(r.findings, j.told(p, RefusedWrite, -1, fmt.Sprintf("a write of %s accepted after STOPPED", w), answer(*o.result)))
 			}
 		}
 	}
@@ -191,8 +191,8 @@ func (j *judge) ro5(r *ruling) {
 				}
 			}
 		}
-		for _, o := range j.order {
-			if !o.at(p) || o.began < p.mirroring {
+		for _, o := range j.local(p) {
+			if o.began < p.mirroring {
 				continue
 			}
 			if o.began < p.stopped && o.ended > p.stopRequested {
@@ -204,12 +204,12 @@ func (j *judge) ro5(r *ruling) {
 			accepted++
 			if p.stopped == never && p.lead != nil && p.lead.barrier < 0 && o.ended > p.stopRequested {
 				r.findings = append(r.findings, j.told(p, EarlyWrite, o.offset, "no write accepted while the stop has not come to its end",
-					fmt.Sprintf("%s acknowledged at offset %d, event %d", who(o.sent.Tag), o.offset, o.ended)))
+					fmt.Sprintf("%s acknowledged at offset %d, event %d", who(o.sent.Tag()), o.offset, o.ended)))
 				continue
 			}
 			if o.ended > p.stopRequested && o.began < p.stopped && o.sent.Collision == "" && j.early(p, o) {
 				r.findings = append(r.findings, j.told(p, EarlyWrite, o.offset, "no write accepted before the barrier is in the log",
-					fmt.Sprintf("%s acknowledged at offset %d, event %d", who(o.sent.Tag), o.offset, o.ended)))
+					fmt.Sprintf("%s acknowledged at offset %d, event %d", who(o.sent.Tag()), o.offset, o.ended)))
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func (j *judge) ro5(r *ruling) {
 // below it, or while the suite itself held the partition at a gate before it.
 // A write whose record lies between L and the barrier is reported from the log.
 func (j *judge) early(p *part, o *operation) bool {
-	if p.lead == nil || p.lead.barrier < 0 || len(p.lead.byTag[tagKey(o.sent.Tag)]) > 0 && o.offset < p.lead.barrierOffset() {
+	if p.lead == nil || p.lead.barrier < 0 || len(p.lead.find(o.sent.stem, o.sent.index)) > 0 && o.offset < p.lead.barrierOffset() {
 		return false
 	}
 	return o.offset >= 0 && o.offset < p.lead.barrierOffset() || j.heldDuring(p, o, beforeBarrier)

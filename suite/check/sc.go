@@ -41,7 +41,7 @@ func (t *trial) aloneOn(c *Cluster) *alone {
 		return known
 	}
 	j := &judge{
-		trial: t, run: t.run, ops: map[int64]*operation{}, ev: t.ev,
+		trial: t, run: t.run, ev: t.ev, end: t.ledger.last, streams: t.ledger.streams,
 		edge: &edge{
 			Edge: Edge{Destination: c.Name}, dst: c, started: never, mirroring: never,
 			stopRequested: never, stopped: never, trafficAfter: never, settled: never,
@@ -50,6 +50,7 @@ func (t *trial) aloneOn(c *Cluster) *alone {
 	for i := range t.ev.Events {
 		j.event(&t.ev.Events[i])
 	}
+	j.takeWrites()
 	a := &alone{judge: j}
 	for _, topic := range t.run.Topics {
 		for index := range topic.Partitions {
@@ -59,11 +60,7 @@ func (t *trial) aloneOn(c *Cluster) *alone {
 				p.dests = []*side{p.lead}
 				p.complete = !topic.Compacted && p.lead.gapless()
 			}
-			for _, o := range j.order {
-				if o.at(p.part) {
-					p.ops = append(p.ops, o)
-				}
-			}
+			p.ops = j.local(p.part)
 			a.parts = append(a.parts, p)
 		}
 	}
@@ -215,7 +212,7 @@ func (p *alonePart) places(o *operation) []place {
 	if p.lead == nil {
 		return nil
 	}
-	return p.lead.byTag[tagKey(o.sent.Tag)]
+	return p.lead.find(o.sent.stem, o.sent.index)
 }
 
 // lies says whether the batch lies at the offset, whole; so it does where the log
@@ -255,7 +252,7 @@ func (a *alone) refusedAs(r *ruling, p *alonePart, o *operation, anomaly Anomaly
 		r.findings = append(r.findings, a.told(p.part, anomaly, o.offset, expected, fmt.Sprintf("acknowledged with offset %d", o.offset)))
 	case o.result.Outcome != history.Refused, retriable[o.result.Code]:
 	case !slices.Contains(codes, o.result.Code):
-		r.findings = append(r.findings, a.told(p.part, UnclearRefusal, -1, expected, answer(o.result)))
+		r.findings = append(r.findings, a.told(p.part, UnclearRefusal, -1, expected, answer(*o.result)))
 	default:
 		return true
 	}

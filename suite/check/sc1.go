@@ -53,7 +53,7 @@ func (a *alone) window(r *ruling, p *alonePart, o *operation, w wanted, c *windo
 	switch w.rule {
 	case toAppend:
 		if o.result.Outcome != history.OK {
-			r.findings = append(r.findings, a.told(p.part, RefusedWrite, -1, batchWords(o)+" appended: it follows the producer's last one", answer(o.result)))
+			r.findings = append(r.findings, a.told(p.part, RefusedWrite, -1, batchWords(o)+" appended: it follows the producer's last one", answer(*o.result)))
 			return
 		}
 		if a.appendedOnce(r, p, o, o.offset) {
@@ -91,7 +91,7 @@ func (a *alone) repeated(r *ruling, p *alonePart, o *operation, w wanted, c *win
 		c.wrappedAgain += b2i(wraps(o))
 	case w.back > 0 && o.result.Code == outOfOrder && a.went(w.first.op.ended, o.began): // field case FA-03
 	default:
-		r.findings = append(r.findings, a.told(p.part, RefusedWrite, w.first.offset, expected, answer(o.result)))
+		r.findings = append(r.findings, a.told(p.part, RefusedWrite, w.first.offset, expected, answer(*o.result)))
 	}
 }
 

@@ -25,7 +25,7 @@ func (t *trial) sc2(r *ruling) {
 				case w.rule == anewTooHigh:
 					tooHigh += b2i(a.refusedAs(r, p, o, AcceptedGap, "a new epoch begins at sequence 0", outOfOrder))
 				case w.rule == toBeginAnew && o.result.Outcome != history.OK:
-					r.findings = append(r.findings, a.told(p.part, RefusedWrite, -1, batchWords(o)+" appended: it begins a newer epoch", answer(o.result)))
+					r.findings = append(r.findings, a.told(p.part, RefusedWrite, -1, batchWords(o)+" appended: it begins a newer epoch", answer(*o.result)))
 				case w.rule == toBeginAnew:
 					newer += b2i(a.appendedOnce(r, p, o, o.offset))
 				}

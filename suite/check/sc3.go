@@ -122,16 +122,15 @@ func (a *alone) seen(r *ruling, p *alonePart, views map[history.Isolation]int) {
 		}
 		committed := v.final.Isolation == history.ReadCommitted
 		for i := range p.lead.entries {
-			for k := range p.lead.entries[i].records {
-				rec := &p.lead.entries[i].records[k]
+			for rec := range p.lead.entries[i].records() {
 				tag, saw := v.seen[rec.offset]
-				shown := !committed || rec.visible() && rec.offset < stable
+				shown := !committed || p.lead.entries[i].visible() && rec.offset < stable
 				switch {
 				case saw && !shown:
 					r.findings = append(r.findings, a.finding(p.lead, AbortedRead, i, rec.offset, "only committed records to reader "+name, "it was shown"))
 				case !saw && shown && rec.offset >= max(v.final.Start, v.start):
 					r.findings = append(r.findings, a.finding(p.lead, HiddenRead, i, rec.offset, fmt.Sprintf("reader %s (%s) to see it", name, v.final.Isolation), fmt.Sprintf("it was not shown; the reader stands at %d", v.final.Position)))
-				case saw && rec.tagged && tag != rec.tag.String():
+				case saw && rec.tagged() && tag != rec.tag().String():
 					r.findings = append(r.findings, a.finding(p.lead, PhantomAck, i, rec.offset, "reader "+name+" to see what the log holds", fmt.Sprintf("it saw %q", tag)))
 				}
 			}

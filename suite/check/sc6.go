@@ -113,10 +113,10 @@ func (a *alone) endedOtherwise(told *history.Txn) bool {
 func (a *alone) lateBatches(r *ruling, late *history.Event) (refused int) {
 	for _, p := range a.parts {
 		for _, o := range p.ops {
-			if o.sent.Trial != history.TrialLate || o.sent.Writer != late.Txn.Writer || o.sent.Tag.Txn != late.Txn.Number {
+			if o.sent.Trial != history.TrialLate || o.sent.Writer != late.Txn.Writer || o.sent.Tag().Txn != late.Txn.Number {
 				continue
 			}
-			expected := fmt.Sprintf("%s refused with error %d: it belongs to transaction %d, which has ended", batchWords(o), oldEpoch, o.sent.Tag.Txn)
+			expected := fmt.Sprintf("%s refused with error %d: it belongs to transaction %d, which has ended", batchWords(o), oldEpoch, o.sent.Tag().Txn)
 			refused += b2i(a.refusedLate(r, p, o, expected, "it was appended to the next transaction"))
 		}
 	}

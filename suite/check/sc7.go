@@ -65,7 +65,7 @@ func (a *alone) tookPlace(r *ruling, what history.DisturbanceName, within, befor
 				continue
 			}
 			for _, p := range a.parts {
-				if o := a.ops[e.Op]; o != nil && o.at(p.part) && a.cutAway(p, o) {
+				if o := a.trial.ledger.byOp.get(e.Op); o != nil && o.at(p.part) && a.cutAway(p, o) {
 					cut++
 				}
 			}

@@ -177,7 +177,7 @@ func TestADownstreamsBarrierMayLieWhereItsUpstreamsDoes(t *testing.T) {
 	}
 	tr := newTrial(s.evidence(t))
 	require.Equal(t, int64(11), tr.views[1].part("t", 0).lead.barrierOffset())
-	require.Equal(t, tr.views[1].part("t", 0).lead.entries[0].records[0].tag, tr.final("C", "t", 0).entries[0].records[0].tag)
+	require.Equal(t, tr.views[1].part("t", 0).lead.entries[0].runs[0], tr.final("C", "t", 0).entries[0].runs[0])
 }
 
 // What a reader of a downstream saw before its upstream was stopped, and cut it,

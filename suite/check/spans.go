@@ -215,7 +215,7 @@ func (t *trial) goesOn(r *ruling, other *judge, w window, what string) (records,
 				o.result.Outcome != history.OK || !w.holds(o.began) || o.offset >= ends[p.place()] {
 				continue
 			}
-			for _, at := range p.lead.byTag[tagKey(o.sent.Tag)] {
+			for _, at := range p.lead.find(o.sent.stem, o.sent.index) {
 				if at.offset == o.offset && p.lead.entries[at.entry].origin == fromSource {
 					records++
 				}

@@ -32,8 +32,8 @@ func (e *entry) describe() string {
 	if e.origin != asIs {
 		fmt.Fprintf(&s, ", %s", e.origin)
 	}
-	if len(e.records) > 0 && e.records[0].tagged {
-		fmt.Fprintf(&s, ", written by %s", who(e.records[0].tag))
+	if tag, tagged := e.first(); tagged {
+		fmt.Fprintf(&s, ", written by %s", who(tag))
 	}
 	if e.bad != nil {
 		fmt.Fprintf(&s, ", unreadable: %v", e.bad)

@@ -18,27 +18,43 @@ type trial struct {
 	// idle are the episodes of which nothing was seen: the run ended before.
 	idle []Episode
 
-	// decoded holds the batches of logs that were read already: views share
+	ledger *ledger
+	// contents and lines hold the logs that were read already: views share
 	// logs, and both sides of one.
-	decoded map[*Replica][]entry
+	decoder  decoder
+	contents map[*Replica]*content
+	lines    map[*Replica]*side
 	// alone are the clusters of a run without mirrors, by name.
 	alone map[string]*alone
 }
 
 func newTrial(ev *Evidence) *trial {
-	t := &trial{ev: ev, run: &ev.Run, decoded: map[*Replica][]entry{}}
+	t := &trial{ev: ev, run: &ev.Run, ledger: ev.ledger, contents: map[*Replica]*content{}, lines: map[*Replica]*side{}}
+	if t.ledger == nil {
+		t.ledger = newLedger(newStems())
+		for i := range ev.Events {
+			t.ledger.add(&ev.Events[i])
+		}
+	}
+	t.decoder.stems = t.ledger.stems
+	if len(ev.Run.Edges) > 0 { // else writes and reads are looked at where they stand
+		own := *ev
+		own.Events = t.ledger.events
+		t.ev, ev = &own, &own
+	}
 	if len(ev.Run.Episodes) == 0 {
 		for i := range ev.Run.Edges {
-			t.views = append(t.views, newView(t, &ev.Run.Edges[i], Episode{Logs: LogsDir, Exercises: ev.Run.Exercises}, ev.Events))
+			t.views = append(t.views, newView(t, &ev.Run.Edges[i], Episode{Logs: LogsDir, Exercises: ev.Run.Exercises}, ev.Events, t.ledger.last))
 		}
 	}
 	for _, e := range ev.Run.Episodes {
-		if len(ev.Run.Episodes) > 1 && !slices.ContainsFunc(ev.Events, func(got history.Event) bool { return got.Episode == e.Number }) {
+		if _, seen := t.ledger.lastOf[e.Number]; len(ev.Run.Episodes) > 1 && !seen {
 			t.idle = append(t.idle, e)
 			continue
 		}
 		edge := &ev.Run.Edges[slices.IndexFunc(ev.Run.Edges, func(g Edge) bool { return g.Mirror == e.Mirror })]
-		t.views = append(t.views, newView(t, edge, e, t.eventsOf(e, edge)))
+		end := t.endOf(e, edge)
+		t.views = append(t.views, newView(t, edge, e, t.eventsOf(e, end.seq), end))
 	}
 	for _, j := range t.views {
 		for _, name := range j.edge.Topics {
@@ -54,15 +70,14 @@ func newTrial(ev *Evidence) *trial {
 // was seen of it until its end. Writes are kept whichever episode they were made
 // in, since a log holds what came from upstream before; so is what befell
 // brokers.
-func (t *trial) eventsOf(ep Episode, edge *Edge) []history.Event {
-	end := t.endOf(ep, edge)
+func (t *trial) eventsOf(ep Episode, end int64) []history.Event {
 	var kept []history.Event
 	for i := range t.ev.Events {
 		e := &t.ev.Events[i]
 		switch {
 		case e.Seq > end:
 			return kept
-		case e.Episode == ep.Number, e.Episode == 0, e.Produce != nil, e.Txn != nil, e.InitPID != nil, e.Node != nil:
+		case e.Episode == ep.Number, e.Episode == 0, e.Txn != nil, e.InitPID != nil, e.Node != nil:
 			kept = append(kept, *e)
 		}
 	}
@@ -72,25 +87,19 @@ func (t *trial) eventsOf(ep Episode, edge *Edge) []history.Event {
 // endOf is the number of the episode's last event: the one that says that it
 // settled, or what was stamped as its own later. It ends at the latest when a
 // mirror into the same partitions starts again.
-func (t *trial) endOf(ep Episode, edge *Edge) int64 {
-	end, stop := int64(0), never
+func (t *trial) endOf(ep Episode, edge *Edge) moment {
+	end, seen := t.ledger.lastOf[ep.Number]
+	if !seen {
+		return moment{math.MaxInt64, t.ledger.last.at}
+	}
+	stop := never
 	for i := range t.ev.Events {
 		e := &t.ev.Events[i]
-		if e.Episode != ep.Number {
-			continue
-		}
-		end = e.Seq
-		if e.Phase != nil && e.Phase.Name == history.StopRequested {
+		if e.Episode == ep.Number && e.Phase != nil && e.Phase.Name == history.StopRequested {
 			stop = min(stop, e.Seq)
 		}
-	}
-	if end == 0 {
-		return math.MaxInt64
-	}
-	for i := range t.ev.Events {
-		e := &t.ev.Events[i]
-		if e.Seq > stop && e.Seq <= end && e.Episode != ep.Number && e.Episode != 0 && startsInto(e, edge) {
-			return e.Seq - 1
+		if e.Seq > stop && e.Seq <= end.seq && e.Episode != ep.Number && e.Episode != 0 && startsInto(e, edge) {
+			return moment{e.Seq - 1, t.ledger.before[i]}
 		}
 	}
 	return end
@@ -127,18 +136,14 @@ func (t *trial) notBegun() []string {
 	return all
 }
 
-// decode returns a log's batches, for the caller to keep: the bytes are read once.
-func (t *trial) decode(r *Replica) []entry {
-	known, ok := t.decoded[r]
+// read takes a log's batches apart, once.
+func (t *trial) read(r *Replica) *content {
+	known, ok := t.contents[r]
 	if !ok {
-		known = decode(r)
-		t.decoded[r] = known
+		known = t.decoder.decode(r)
+		t.contents[r] = known
 	}
-	own := slices.Clone(known)
-	for i := range own {
-		own[i].records = slices.Clone(own[i].records)
-	}
-	return own
+	return known
 }
 
 // final returns a partition's longest log on a cluster as it was when the last
@@ -163,14 +168,19 @@ func (t *trial) atEnd(cluster, topic string, partition int32) *side {
 	return t.line(r)
 }
 
-// line takes a log apart as one line of history, whoever wrote its parts.
+// line takes a log apart as one line of history, whoever wrote its parts. It is
+// for all who ask.
 func (t *trial) line(r *Replica) *side {
-	s := &side{Replica: r, entries: t.decode(r), barrier: -1, cut: end(r), whole: true}
+	if known := t.lines[r]; known != nil {
+		return known
+	}
+	s := newSide(r, t.read(r))
+	s.cut, s.whole = end(r), true
 	for i := range s.entries {
 		s.entries[i].origin = asIs
 	}
-	s.index()
 	s.replay()
+	t.lines[r] = s
 	return s
 }
 

@@ -1,7 +1,5 @@
 package check
 
-import "watershed.example/suite/history"
-
 // upstream lists the other stops of clusters from which the view's destination
 // gets its records, over any number of hops: its source, the source's source and
 // so on. Where one of them cut its log, those downstream follow (CH-3).
@@ -51,11 +49,11 @@ func (j *judge) recut(p *part) int64 {
 // shownThen says whether what a reader of the destination saw while it mirrored
 // was right at that time: the source shows that record there and the stop cut it,
 // or a log upstream showed it that was cut since.
-func (j *judge) shownThen(p *part, read *history.Observed) bool {
-	if read.Offset >= p.lead.cut && p.sourceShows(read) {
+func (j *judge) shownThen(p *part, read seen) bool {
+	if read.offset >= p.lead.cut && p.sourceShows(read) {
 		return true
 	}
-	if read.Offset < j.recut(p) {
+	if read.offset < j.recut(p) {
 		return false
 	}
 	for _, other := range j.upstream() {

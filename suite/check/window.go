@@ -48,7 +48,7 @@ func (j *judge) abandonedTxns() []*abandoned {
 			continue
 		}
 		for _, o := range j.order {
-			if o.sent.Writer != a.writer || o.sent.Mode != history.Transactional || o.sent.Tag.Txn != a.number || o.ended > started || o.result.Outcome != history.OK {
+			if o.sent.Writer != a.writer || o.sent.Mode != history.Transactional || o.sent.Tag().Txn != a.number || o.ended > started || o.result.Outcome != history.OK {
 				continue
 			}
 			for _, p := range j.parts() {

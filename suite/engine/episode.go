@@ -95,7 +95,7 @@ func (e *episode) trafficBefore(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.source.before(ctx)
+	return e.source.before(ctx, e.early(e.layout.Written))
 }
 
 // wakeZombies lets writers write to a cluster that is about to mirror.
@@ -128,7 +128,7 @@ func (e *episode) startMirror(ctx context.Context) error {
 	if err := e.control.Start(ctx, e.Mirror.Topics...); err != nil {
 		return err
 	}
-	_, err = e.control.Await(ctx, "every partition is mirrored", e.layout.All, func(_ traffic.Partition, m history.Mirror) bool {
+	_, err = e.control.Await(ctx, "every partition is mirrored", e.early(e.layout.All), func(_ traffic.Partition, m history.Mirror) bool {
 		return m.State == traffic.StateMirroring
 	})
 	if err == nil {

@@ -21,7 +21,8 @@ const (
 // aheadBy is how far the group that is ahead is so.
 const aheadBy = 1000
 
-// refreshMs is how often the mirrors of such episodes look for offsets.
+// refreshMs is how often the mirrors of such episodes look for offsets, and for
+// partitions.
 const refreshMs = "150"
 
 // groups says whether the scenario has traffic of consumer groups: where whole
@@ -38,7 +39,7 @@ func (e *episode) group(name string) string { return prefix(e.Mirror.From, e.Num
 // mirrorConfigs are those of the mirror beside its source.
 func (e *episode) mirrorConfigs() map[string]string {
 	for _, other := range e.story.episodes {
-		if other.Mirror.Name == e.Mirror.Name && other.grouped() {
+		if other.Mirror.Name == e.Mirror.Name && (other.grouped() || e.story.scenario.Grows) {
 			return map[string]string{mirrorrpc.ConfigRefresh: refreshMs}
 		}
 	}

@@ -23,7 +23,7 @@ func KafkaSources() []Scenario {
 	return []Scenario{
 		{Name: "three-nodes/leader-killed", Kafka: true, Topology: three, SourceLoses: true}, // the slowest first
 		{Name: "one-node/partition", Kafka: true, Topology: one, Plan: &chaos.Plan{Kind: chaos.Partition, Link: link, Point: "before:truncated"}},
-		{Name: "one-node/source-killed", Kafka: true, Topology: one, KillSource: true},
+		{Name: "one-node/grown-and-killed", Kafka: true, Topology: growing(1), Grows: true, KillSource: true},
 	}
 }
 

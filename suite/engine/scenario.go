@@ -38,6 +38,8 @@ type Scenario struct {
 	// Kafka makes the first clusters of the mirrors Apache Kafka, which Kafka's own
 	// client writes to as well.
 	Kafka bool
+	// Grows has the source's topics get a partition each while they are mirrored.
+	Grows bool
 	// SourceLoses kills the leader of a partition of the source while it is
 	// mirrored, and starts it again once the mirror has gone on with the next.
 	SourceLoses bool
@@ -299,7 +301,7 @@ func matrix() []Scenario {
 		all = append(all, beyond(t, struck, turn, 2*i)...)
 		turn += len(struck)
 	}
-	return slices.Concat(all, severalNodes(), barriersGone(), cleanedPast(), latestProfile(), clusterAlone())
+	return slices.Concat(all, severalNodes(), barriersGone(), cleanedPast(), grown(), latestProfile(), clusterAlone())
 }
 
 // activePassive is the whole matrix of faults and points, and what goes wrong

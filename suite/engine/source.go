@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -139,11 +140,10 @@ const large = 400
 // rounds bounds how much ordinary traffic one phase sees.
 const rounds = 3
 
-// before writes the records that the mirror copies before it is stopped:
-// commits and aborts over several partitions, idempotent and plain records, and
+// before writes to partitions the records that the mirror copies before it is
+// stopped: commits and aborts over several partitions, idempotent and plain records, and
 // what the forged collisions will meet.
-func (s *sourceTraffic) before(ctx context.Context) error {
-	all := s.layout.Written
+func (s *sourceTraffic) before(ctx context.Context, all []traffic.Partition) error {
 	for range rounds {
 		for _, i := range s.rng.Perm(4) {
 			var err error
@@ -315,14 +315,18 @@ func (s *sourceTraffic) late(ctx context.Context) error {
 	return s.ending.Transaction(ctx, true, 1, s.layout.Written...)
 }
 
+// producers are those that there are by now, but Kafka's own.
+func (s *sourceTraffic) producers() []*traffic.Producer {
+	all := []*traffic.Producer{s.idempotent, s.second, s.plain, s.ending, s.straddling, s.open, s.live}
+	return slices.DeleteFunc(all, func(p *traffic.Producer) bool { return p == nil })
+}
+
 // close closes the producers.
 func (s *sourceTraffic) close() {
 	s.cancelLive()
 	s.wg.Wait()
-	for _, p := range []*traffic.Producer{s.idempotent, s.second, s.plain, s.ending, s.straddling, s.open, s.live} {
-		if p != nil {
-			p.Close()
-		}
+	for _, p := range s.producers() {
+		p.Close()
 	}
 	if s.raw != nil {
 		s.raw.Close()

@@ -175,6 +175,9 @@ func (s *story) phases(i int) []phase {
 		for _, e := range s.episodes {
 			if e.Start == i {
 				add(e, "mirror start", catchUpLimit, e.startMirror)
+				if s.scenario.Grows && e.struck() {
+					add(e, "growth of the source", s.patience(growLimit), e.grow)
+				}
 				add(e, "read-only destination", trafficLimit, e.readOnly)
 			}
 		}
@@ -252,7 +255,7 @@ func (s *story) createTopics(ctx context.Context, cluster string) error {
 		if t.Home != cluster {
 			continue
 		}
-		topics[t.Name] = int32(t.Partitions)
+		topics[t.Name] = int32(t.Partitions) - s.late()
 		if !t.Empty && written == "" {
 			written = t.Name
 		}

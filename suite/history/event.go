@@ -91,17 +91,17 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("unknown kind %q", e.Kind)
 	}
 	set := 0
-	for name, present := range e.payloads() {
+	for i, present := range e.payloads() {
 		if !present {
 			continue
 		}
 		set++
-		if name != want {
-			return fmt.Errorf("kind %q carries payload %q, want %q", e.Kind, name, want)
+		if payload(i) != want {
+			return fmt.Errorf("kind %q carries payload %q, want %q", e.Kind, payloadNames[i], payloadNames[want])
 		}
 	}
 	if set == 0 {
-		return fmt.Errorf("kind %q lacks its payload %q", e.Kind, want)
+		return fmt.Errorf("kind %q lacks its payload %q", e.Kind, payloadNames[want])
 	}
 	if err := e.validatePayload(); err != nil {
 		return fmt.Errorf("kind %q: %w", e.Kind, err)
@@ -109,31 +109,101 @@ func (e *Event) Validate() error {
 	return nil
 }
 
-// payloadOf names the payload that each kind carries.
-var payloadOf = map[Kind]string{
-	KindPhase:        "phase",
-	KindProduceBegin: "produce", KindProduceAck: "produce",
-	KindTxnBegin: "txn", KindTxnEndBegin: "txn", KindTxnEnd: "txn",
-	KindInitProducerID: "initPid", KindAddPartitions: "addPartitions",
-	KindRead: "read", KindReaderPosition: "reader", KindFetch: "fetch",
-	KindListOffsets: "offsets", KindDescribeProducers: "producers",
-	KindMirrorRPCBegin: "mirrorRpc", KindMirrorRPC: "mirrorRpc", KindMirrorState: "mirror",
-	KindGate: "gate", KindFaultStart: "fault", KindFaultProof: "fault", KindFaultStop: "fault",
-	KindConnection: "connection", KindNode: "node", KindLeaderEpochs: "epochs", KindProbe: "probe",
-	KindMarker: "marker", KindDisturbance: "disturbance",
-	KindGroupCommit: "group", KindGroupOffsets: "group", KindGroupResumes: "group", KindNote: "note",
+// payload counts the payloads of an event.
+type payload int
+
+const (
+	inPhase payload = iota
+	inProduce
+	inTxn
+	inInitPID
+	inAddPartitions
+	inRead
+	inReader
+	inFetch
+	inOffsets
+	inProducers
+	inMirrorRPC
+	inMirror
+	inGate
+	inFault
+	inConnection
+	inNode
+	inEpochs
+	inProbe
+	inMarker
+	inDisturbance
+	inGroup
+	inNote
+	allPayloads
+)
+
+// payloadNames are their names in a line.
+var payloadNames = [allPayloads]string{
+	inPhase:         "phase",
+	inProduce:       "produce",
+	inTxn:           "txn",
+	inInitPID:       "initPid",
+	inAddPartitions: "addPartitions",
+	inRead:          "read",
+	inReader:        "reader",
+	inFetch:         "fetch",
+	inOffsets:       "offsets",
+	inProducers:     "producers",
+	inMirrorRPC:     "mirrorRpc",
+	inMirror:        "mirror",
+	inGate:          "gate",
+	inFault:         "fault",
+	inConnection:    "connection",
+	inNode:          "node",
+	inEpochs:        "epochs",
+	inProbe:         "probe",
+	inMarker:        "marker",
+	inDisturbance:   "disturbance",
+	inGroup:         "group",
+	inNote:          "note",
 }
 
-func (e *Event) payloads() map[string]bool {
-	return map[string]bool{
-		"phase": e.Phase != nil, "produce": e.Produce != nil, "txn": e.Txn != nil,
-		"initPid": e.InitPID != nil, "addPartitions": e.AddPartitions != nil,
-		"read": e.Read != nil, "reader": e.Reader != nil, "fetch": e.Fetch != nil,
-		"offsets": e.Offsets != nil, "producers": e.Producers != nil,
-		"mirrorRpc": e.MirrorRPC != nil, "mirror": e.Mirror != nil, "gate": e.Gate != nil,
-		"fault": e.Fault != nil, "connection": e.Connection != nil, "node": e.Node != nil,
-		"epochs": e.Epochs != nil, "probe": e.Probe != nil, "marker": e.Marker != nil,
-		"disturbance": e.Disturbance != nil, "group": e.Group != nil, "note": e.Note != "",
+// payloadOf says which payload each kind carries.
+var payloadOf = map[Kind]payload{
+	KindPhase:        inPhase,
+	KindProduceBegin: inProduce, KindProduceAck: inProduce,
+	KindTxnBegin: inTxn, KindTxnEndBegin: inTxn, KindTxnEnd: inTxn,
+	KindInitProducerID: inInitPID, KindAddPartitions: inAddPartitions,
+	KindRead: inRead, KindReaderPosition: inReader, KindFetch: inFetch,
+	KindListOffsets: inOffsets, KindDescribeProducers: inProducers,
+	KindMirrorRPCBegin: inMirrorRPC, KindMirrorRPC: inMirrorRPC, KindMirrorState: inMirror,
+	KindGate: inGate, KindFaultStart: inFault, KindFaultProof: inFault, KindFaultStop: inFault,
+	KindConnection: inConnection, KindNode: inNode, KindLeaderEpochs: inEpochs, KindProbe: inProbe,
+	KindMarker: inMarker, KindDisturbance: inDisturbance,
+	KindGroupCommit: inGroup, KindGroupOffsets: inGroup, KindGroupResumes: inGroup, KindNote: inNote,
+}
+
+// payloads says which are set.
+func (e *Event) payloads() [allPayloads]bool {
+	return [allPayloads]bool{
+		inPhase:         e.Phase != nil,
+		inProduce:       e.Produce != nil,
+		inTxn:           e.Txn != nil,
+		inInitPID:       e.InitPID != nil,
+		inAddPartitions: e.AddPartitions != nil,
+		inRead:          e.Read != nil,
+		inReader:        e.Reader != nil,
+		inFetch:         e.Fetch != nil,
+		inOffsets:       e.Offsets != nil,
+		inProducers:     e.Producers != nil,
+		inMirrorRPC:     e.MirrorRPC != nil,
+		inMirror:        e.Mirror != nil,
+		inGate:          e.Gate != nil,
+		inFault:         e.Fault != nil,
+		inConnection:    e.Connection != nil,
+		inNode:          e.Node != nil,
+		inEpochs:        e.Epochs != nil,
+		inProbe:         e.Probe != nil,
+		inMarker:        e.Marker != nil,
+		inDisturbance:   e.Disturbance != nil,
+		inGroup:         e.Group != nil,
+		inNote:          e.Note != "",
 	}
 }
 

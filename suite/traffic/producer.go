@@ -124,6 +124,29 @@ func clientOpts(c Cluster, id string) []kgo.Opt {
 	return append(opts, kgo.DialTimeout(requestTimeout))
 }
 
+// Learn waits until the client knows of partitions that topics got meanwhile; by
+// itself it would look much later. What it never wrote to it will ask for.
+func (p *Producer) Learn(ctx context.Context, parts ...Partition) error {
+	cl, ok := p.cl.(*kgo.Client)
+	if !ok {
+		return nil // Kafka's own looks for a partition that it does not know
+	}
+	for _, part := range parts {
+		for known, _, _ := cl.PartitionLeader(part.Topic, 0); known >= 0; {
+			if leader, _, err := cl.PartitionLeader(part.Topic, part.Index); leader >= 0 && err == nil {
+				break
+			}
+			cl.ForceMetadataRefresh()
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("producer %s does not hear of %s on cluster %s: %w", p.name, part, p.cluster.Name, context.Cause(ctx))
+			case <-time.After(servesPause):
+			}
+		}
+	}
+	return nil
+}
+
 // Name returns the writer's name.
 func (p *Producer) Name() string { return p.name }
 

@@ -39,6 +39,37 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 			return fmt.Errorf("create topic %q on cluster %s: %w%s", t.Topic, r.cluster.Name, err, why)
 		}
 	}
+	return r.awaitServed(ctx, parts)
+}
+
+// Grow gives topics as many partitions as are told, and waits until their leaders
+// serve them.
+func (r *Raw) Grow(ctx context.Context, topics map[string]int32) error {
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
+	var parts []Partition
+	for name, n := range topics {
+		t := kmsg.NewCreatePartitionsRequestTopic()
+		t.Topic, t.Count = name, n
+		req.Topics = append(req.Topics, t)
+		for p := range n {
+			parts = append(parts, Partition{name, p})
+		}
+	}
+	resp, err := req.RequestWith(ctx, r.firstBroker())
+	if err != nil {
+		return fmt.Errorf("more partitions on cluster %s: %w", r.cluster.Name, err)
+	}
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return fmt.Errorf("%d partitions of topic %q on cluster %s: %w", topics[t.Topic], t.Topic, r.cluster.Name, err)
+		}
+	}
+	return r.awaitServed(ctx, parts)
+}
+
+// awaitServed waits until the leaders of new partitions serve them.
+func (r *Raw) awaitServed(ctx context.Context, parts []Partition) error {
 	for _, p := range parts {
 		for {
 			_, err := r.end(ctx, p)

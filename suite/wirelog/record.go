@@ -41,28 +41,67 @@ func (r *Record) Header(key string) []byte {
 // Records decodes the batch's records. On an error the records before it are
 // returned too.
 func (b *Batch) Records() ([]Record, error) {
-	data, err := b.Codec().decompress(b.Raw[headerLen:])
-	if err != nil {
-		return nil, fmt.Errorf("batch at offset %d: %w", b.BaseOffset, err)
-	}
-	if b.Count < 0 {
-		return nil, fmt.Errorf("batch at offset %d: record count %d", b.BaseOffset, b.Count)
+	var s RecordScanner
+	s.Start(b)
+	if s.err != nil {
+		return nil, s.err
 	}
 	// A record takes at least 7 bytes, so a false count can't ask for much memory.
-	records := make([]Record, 0, min(int(b.Count), len(data)/7+1))
-	p := parser{data: data}
-	for i := range b.Count {
-		r, ok := p.record(b)
-		if !ok {
-			return records, fmt.Errorf("batch at offset %d: record %d of %d: %w", b.BaseOffset, i, b.Count, p.err)
-		}
-		records = append(records, r)
+	records := make([]Record, 0, min(int(b.Count), len(s.p.data)/7+1))
+	for s.Next() {
+		records = append(records, s.Record)
+		s.Record.Headers = nil
 	}
-	if len(p.data) > 0 {
-		return records, fmt.Errorf("batch at offset %d: %d bytes after its %d records", b.BaseOffset, len(p.data), b.Count)
-	}
-	return records, nil
+	return records, s.err
 }
+
+// RecordScanner reads the records of one batch after the other, each into the
+// place of the one before: of an uncompressed batch nothing is copied.
+type RecordScanner struct {
+	// Record is the last one that was read, until the next call of Next.
+	Record Record
+
+	batch *Batch
+	p     parser
+	read  int32
+	err   error
+}
+
+// Start begins with the records of a batch.
+func (s *RecordScanner) Start(b *Batch) {
+	s.batch, s.read, s.p, s.err = b, 0, parser{}, nil
+	data, err := b.Codec().decompress(b.Raw[headerLen:])
+	switch {
+	case err != nil:
+		s.err = fmt.Errorf("batch at offset %d: %w", b.BaseOffset, err)
+	case b.Count < 0:
+		s.err = fmt.Errorf("batch at offset %d: record count %d", b.BaseOffset, b.Count)
+	}
+	s.p.data = data
+}
+
+// Next reads the next record. It returns false after the last one, and at the
+// first that can't be read.
+func (s *RecordScanner) Next() bool {
+	if s.err != nil {
+		return false
+	}
+	if s.read == s.batch.Count {
+		if n := len(s.p.data); n > 0 {
+			s.err = fmt.Errorf("batch at offset %d: %d bytes after its %d records", s.batch.BaseOffset, n, s.read)
+		}
+		return false
+	}
+	if !s.p.record(s.batch, &s.Record) {
+		s.err = fmt.Errorf("batch at offset %d: record %d of %d: %w", s.batch.BaseOffset, s.read, s.batch.Count, s.p.err)
+		return false
+	}
+	s.read++
+	return true
+}
+
+// Err says why the last batch's records could not all be read.
+func (s *RecordScanner) Err() error { return s.err }
 
 var (
 	errVarint = errors.New("varint is torn or too long")
@@ -74,18 +113,19 @@ type parser struct {
 	err  error
 }
 
-func (p *parser) record(b *Batch) (Record, bool) {
+// record reads one record; the room for its headers is used again.
+func (p *parser) record(b *Batch, r *Record) bool {
 	n := p.varint()
 	if p.err != nil {
-		return Record{}, false
+		return false
 	}
 	if n < 0 || n > int64(len(p.data)) {
 		p.err = errLength
-		return Record{}, false
+		return false
 	}
 	q := parser{data: p.data[:n]}
 	p.data = p.data[n:]
-	r := Record{Sequence: -1}
+	*r = Record{Sequence: -1, Headers: r.Headers[:0]}
 	if attr := q.take(1); attr != nil {
 		r.Attributes = int8(attr[0])
 	}
@@ -105,18 +145,34 @@ func (p *parser) record(b *Batch) (Record, bool) {
 		if q.err != nil {
 			break
 		}
-		r.Headers = append(r.Headers, Header{Key: string(q.bytes()), Value: q.bytes()})
+		r.addHeader(q.bytes(), q.bytes())
 	}
 	if q.err == nil && len(q.data) > 0 {
 		q.err = fmt.Errorf("%d bytes after the record's headers", len(q.data))
 	}
 	p.err = q.err
-	return r, q.err == nil
+	return q.err == nil
+}
+
+// addHeader takes a key's text from the record before, where it is the same.
+func (r *Record) addHeader(key, value []byte) {
+	n := len(r.Headers)
+	if n == cap(r.Headers) || r.Headers[:n+1][n].Key != string(key) {
+		r.Headers = append(r.Headers, Header{Key: string(key), Value: value})
+		return
+	}
+	r.Headers = r.Headers[:n+1]
+	r.Headers[n].Value = value
 }
 
 func (p *parser) varint() int64 {
 	if p.err != nil {
 		return 0
+	}
+	if len(p.data) > 0 && p.data[0] < 0x80 { // most take one byte
+		v := int64(p.data[0]>>1) ^ -int64(p.data[0]&1)
+		p.data = p.data[1:]
+		return v
 	}
 	v, n := binary.Varint(p.data)
 	if n <= 0 {

@@ -137,6 +137,7 @@ func (l *linked) part(a, b int32, quorumToo, cut bool) {
 // though its heartbeats arrive; writes go on without it until there are too few
 // (min.insync.replicas); healed, it catches up and joins again.
 func TestAFollowerThatLagsLeavesTheISR(t *testing.T) {
+	t.Parallel()
 	l := startLinked(t, func(cfg *Config) { cfg.ReplicaLag = 700 * time.Millisecond })
 	l.topic("t", 1, map[string]*string{"min.insync.replicas": ptr("2")})
 	leader := l.leader("t", 0)
@@ -167,6 +168,7 @@ func TestAFollowerThatLagsLeavesTheISR(t *testing.T) {
 
 // An append that is made and then not replicated to enough is told so.
 func TestTooFewReplicasAfterTheAppend(t *testing.T) {
+	t.Parallel()
 	l := startLinked(t, func(cfg *Config) { cfg.ReplicaLag = 700 * time.Millisecond })
 	l.topic("t", 1, map[string]*string{"min.insync.replicas": ptr("2")})
 	leader := l.leader("t", 0)
@@ -189,6 +191,7 @@ func (c *testCluster) produceOnce(id int32, acks int16) int16 {
 // it leads: it acknowledges nothing that its replicas lack, and gives up, once it
 // is back, what it took meanwhile.
 func TestALeaderThatIsCutOffIsFenced(t *testing.T) {
+	t.Parallel()
 	l := startLinked(t)
 	l.topic("t", 1, nil)
 	old := l.leader("t", 0)
@@ -226,7 +229,9 @@ func TestALeaderThatIsCutOffIsFenced(t *testing.T) {
 // A node that stops cleanly hands its leaderships over at once; it catches up
 // and, asked for, leads again where it is preferred.
 func TestACleanStopHandsOver(t *testing.T) {
-	c := startCluster(t, 3, func(cfg *Config) { cfg.SessionTimeout = time.Minute })
+	t.Parallel()
+	const session = 18 * time.Second // elections take up to two thirds of it
+	c := startCluster(t, 3, func(cfg *Config) { cfg.SessionTimeout = session })
 	c.topic("t", 3, nil)
 	for p := range int32(3) {
 		c.inSyncISR("t", p)
@@ -237,7 +242,7 @@ func TestACleanStopHandsOver(t *testing.T) {
 	require.NoError(t, n.Close())
 	n.Node = nil
 	next := c.leader("t", 0, leader)
-	require.Less(t, time.Since(begun), 10*time.Second, "nobody waited for the session timeout")
+	require.Less(t, time.Since(begun), session, "nobody waited for the session timeout")
 
 	cl := c.client(kgo.DefaultProduceTopic("t"))
 	require.NoError(t, cl.ProduceSync(t.Context(), kgo.StringRecord("v")).FirstErr())

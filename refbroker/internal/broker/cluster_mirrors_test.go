@@ -158,6 +158,7 @@ func (c *testCluster) requireStopped(below [][]byte, lso int64) {
 // source, which is dead, was ever asked; the markers are paid first, though their
 // coordinators are on other nodes than the partition's leader (RO-2).
 func TestOwedMarkersOfOtherNodesArePaid(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	c.topic("t", 1, nil)
 	var producers []*kgo.Client

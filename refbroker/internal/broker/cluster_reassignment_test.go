@@ -180,6 +180,7 @@ func (c *testCluster) inProgress() map[string]quorum.Partition {
 // lead, those that it leaves delete their logs, and nothing that was
 // acknowledged is lost or there twice (SC-1, SC-7, FA-03).
 func TestReassignmentUnderWrites(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 4)
 	c.topicOn("t", 0, 1)
 	stop := c.producing("t")
@@ -200,6 +201,7 @@ func TestReassignmentUnderWrites(t *testing.T) {
 // A reassignment waits for a node that is down, is listed meanwhile, and can be
 // cancelled: what it had brought so far goes.
 func TestAReassignmentIsCancelled(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 4)
 	c.topicOn("t", 0, 1)
 	cl := c.client(kgo.DefaultProduceTopic("t"))
@@ -260,6 +262,7 @@ func TestAReassignmentSurvives(t *testing.T) {
 }
 
 func TestALogThatWasReassignedAwayWhileTheNodeWasDown(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	c.topicOn("t", 0, 1)
 	c.topicOn("other", 0, 1)
@@ -284,6 +287,7 @@ func TestALogThatWasReassignedAwayWhileTheNodeWasDown(t *testing.T) {
 // The number of replicas stays where version 1 of the request says so, and a
 // topic that gets partitions meanwhile gets them with as many replicas as it has.
 func TestReassignmentAndTheNumberOfReplicas(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	c.topicOn("t", 0)
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()

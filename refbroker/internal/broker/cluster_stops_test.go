@@ -240,6 +240,7 @@ func TestReplicaMissesStops(t *testing.T) {
 // that a reassignment in progress has brought: all give their suffix up, and so
 // do those that come later (LOG-4).
 func TestFollowersGiveUpWhatAStopCuts(t *testing.T) {
+	t.Parallel()
 	c, a, lso := mirroredCluster(t, 5)
 	end := a.part().Offsets().LogEnd
 	require.Less(t, lso, end)
@@ -270,6 +271,7 @@ func TestFollowersGiveUpWhatAStopCuts(t *testing.T) {
 // LOG-4: a follower that ignores the cut is in sync and holds the source's
 // uncommitted records where the leader holds the barrier.
 func TestFollowerKeepsSuffix(t *testing.T) {
+	t.Parallel()
 	c, a, _ := mirroredCluster(t, 3, with(t, defect.FollowerKeepsSuffix))
 	end := a.part().Offsets().LogEnd
 	c.failOver()
@@ -295,6 +297,7 @@ func TestFollowerKeepsSuffix(t *testing.T) {
 // FA-11: followers of a partition that mirrors skip nothing, though the source's
 // leader epoch rises above the destination's again and again (LOG-5).
 func TestTheSourcesEpochRisesAboveTheDestinations(t *testing.T) {
+	t.Parallel()
 	a, _ := sourceWithTraffic(t)
 	c := startCluster(t, 3)
 	c.mirror(a)
@@ -331,6 +334,7 @@ func TestTheSourcesEpochRisesAboveTheDestinations(t *testing.T) {
 // replica (PSM-5): not on one that was added afterwards, nor on one that lost its
 // lists and has them from the leader again, with those who wrote the barriers.
 func TestReplicasOfALogWithAnInheritedBarrier(t *testing.T) {
+	t.Parallel()
 	a, _ := sourceWithTraffic(t, of4711("mirrored"))
 	mid := startMirrorNode(t, "MMMMMMMMMMMMMMMMMMMMMM")
 	m := mid.mirrorFrom(a)
@@ -382,6 +386,7 @@ func TestReplicasOfALogWithAnInheritedBarrier(t *testing.T) {
 // DeleteRecords waits until every replica that lives has followed, and no longer
 // than it is told to.
 func TestDeleteRecordsWaitsForFollowers(t *testing.T) {
+	t.Parallel()
 	l := startLinked(t)
 	l.topic("t", 1, nil)
 	cl := l.client(kgo.DefaultProduceTopic("t"))
@@ -428,6 +433,7 @@ func TestDeleteRecordsWaitsForFollowers(t *testing.T) {
 // after a failover, with the very headers of mirrored ones, are all appended
 // above what was mirrored, each once.
 func TestProducerIDsCollideAfterAFailover(t *testing.T) {
+	t.Parallel()
 	a := startMirrorNode(t, "AAAAAAAAAAAAAAAAAAAAAA")
 	_, err := kadm.NewClient(a.client()).CreateTopic(t.Context(), 1, 1, nil, "t")
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 // acks=all: each acknowledged record is there, once, in its order, and all
 // replicas hold the same bytes (SC-1, SC-7, LOG-4).
 func TestKillTheLeaderAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	c.topic("t", 1, map[string]*string{"min.insync.replicas": ptr("2")})
 	cl := c.client(kgo.DefaultProduceTopic("t"), kgo.ProducerLinger(0), kgo.MaxProduceRequestsInflightPerBroker(1))
@@ -82,6 +83,7 @@ func (c *testCluster) end(topic string, index int32) (high, end int64) {
 // are on all nodes, while leaders are killed: what was committed is there, what
 // was aborted is not, and no transaction stays open.
 func TestTransactionsOverAllNodes(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	c.topic("t", 3, map[string]*string{"min.insync.replicas": ptr("2")})
 	var committed, aborted []string
@@ -152,6 +154,7 @@ func TestTransactionsOverAllNodes(t *testing.T) {
 // Clients give up where they are told of no controller; every node passes their
 // changes on, so each can be named while there is no leader.
 func TestAControllerIsNamedWithoutOne(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	c.kill(0)
 	c.kill(1)

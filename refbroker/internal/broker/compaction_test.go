@@ -30,6 +30,7 @@ func compacting(t *testing.T, dir string) (*Node, *running) {
 // The log of the transaction coordinator is compacted while it is written to:
 // after a kill each transactional id is what it was.
 func TestTransactionStateIsCompacted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	node, n := compacting(t, dir)
 	_, err := kadm.NewClient(n.client(t)).CreateTopic(ctx(t), 2, 1, nil, "t")
@@ -84,6 +85,7 @@ func TestTransactionStateIsCompacted(t *testing.T) {
 
 // A compacted topic as consumers of both levels see it, in a running broker.
 func TestCompactedTopicEndToEnd(t *testing.T) {
+	t.Parallel()
 	node, n := compacting(t, t.TempDir())
 	defer func() { require.NoError(t, node.Close()) }()
 	policy := "compact"

@@ -19,6 +19,7 @@ import (
 )
 
 func TestDefectsOfAClusterAlone(t *testing.T) {
+	t.Parallel()
 	bothWays(t, clusterA, defect.AbortedListMissingAfterLongPoll, func(t *testing.T, n *mirrorNode, wrong bool) {
 		_, err := kadm.NewClient(n.client()).CreateTopic(t.Context(), 1, 1, nil, "t")
 		require.NoError(t, err)

@@ -62,6 +62,7 @@ func (n *mirrorNode) barrierOffsets() []int64 {
 }
 
 func TestDefectsOfTheBarrier(t *testing.T) {
+	t.Parallel()
 	failOver := func(t *testing.T, b *mirrorNode) (l int64) {
 		a, lso := sourceWithTraffic(t)
 		c := b.mirrorFrom(a)
@@ -151,6 +152,7 @@ func TestDefectsOfTheBarrier(t *testing.T) {
 }
 
 func TestDefectsOfMirroring(t *testing.T) {
+	t.Parallel()
 	bothWays(t, clusterB, defect.EpochBelowLog, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a := newSource(t, clusterA)
 		b.mirrorOf(a)
@@ -258,6 +260,7 @@ func TestDefectsOfMirroring(t *testing.T) {
 }
 
 func TestDefectsOfTheControlPlane(t *testing.T) {
+	t.Parallel()
 	bothWays(t, clusterB, defect.StopRefusedWithoutSource, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a, _ := sourceWithTraffic(t)
 		c := b.mirrorFrom(a)
@@ -410,6 +413,7 @@ func TestDefectsOfConsumers(t *testing.T) {
 
 // TXN-6, FA-13: a batch that comes when its transaction has ended.
 func TestDefectsOfLateProduce(t *testing.T) {
+	t.Parallel()
 	for version, produce := range map[int16]int16{1: 11, 2: 12} {
 		for _, wrong := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, transactions version %d, wrong %v", defect.LateProduceOpensTransaction, version, wrong), func(t *testing.T) {
@@ -517,6 +521,7 @@ func (n *mirrorNode) link(source *mirrorNode) {
 }
 
 func TestDefectsAroundAStop(t *testing.T) {
+	t.Parallel()
 	bothWays(t, clusterB, defect.HealedLinkAborts, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a, l := sourceWithTraffic(t)
 		c := b.mirrorFrom(a)

@@ -147,6 +147,7 @@ func (n *testNode) spread(partitions, from, count int) []string {
 }
 
 func TestGroupsShareAndResume(t *testing.T) {
+	t.Parallel()
 	for name, balancer := range map[string]kgo.GroupBalancer{
 		"range": kgo.RangeBalancer(), "cooperative": kgo.CooperativeStickyBalancer(), "sticky": kgo.StickyBalancer(), "round robin": kgo.RoundRobinBalancer(),
 	} {

@@ -262,6 +262,7 @@ func TestGroupRefusals(t *testing.T) {
 // On three nodes the coordinators are spread; whoever is asked in error says
 // so.
 func TestGroupsOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	nodes := startThree(t, quickGroups)
 	n := nodes[0]
 	n.topic("t", 6)

@@ -59,6 +59,7 @@ func work(ctx, stop context.Context, s *kgo.GroupTransactSession) error {
 // while members come and go, transactions are aborted, and one member dies in
 // its transaction: until that times out, others wait for its offsets.
 func TestConsumeProcessProduce(t *testing.T) {
+	t.Parallel()
 	for _, version := range []int16{1, 2} {
 		t.Run(fmt.Sprintf("version=%d", version), func(t *testing.T) {
 			n := startNode(t, quickGroups, func(c *Config) { c.TransactionVersion = version })
@@ -181,6 +182,7 @@ func (n *testNode) fetchOffset(stable bool) (int64, error) {
 }
 
 func TestOffsetsInTransactions(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, quickGroups)
 	n.topic("t", 1)
 	find := kmsg.NewPtrFindCoordinatorRequest()

@@ -45,6 +45,7 @@ func promoted(t *testing.T) (a, b *mirrorNode, l int64) {
 // AL-1: A lives on and elects the epochs that B's promotion used, and writes more
 // in them than B has.
 func TestAFailbackFindsWhereTheLogsPartThoughTheEpochsCollide(t *testing.T) {
+	t.Parallel()
 	a, b, l := promoted(t)
 	a.elect(b.epoch())
 	for range 10 {
@@ -67,6 +68,7 @@ func TestAFailbackFindsWhereTheLogsPartThoughTheEpochsCollide(t *testing.T) {
 // PSM-9: what B wrote since its stop goes when it is mirrored from A again, and
 // with its barrier goes what the barrier did: A's producers are known again.
 func TestAMirrorThatIsStartedAgainKnowsTheSourcesProducersAgain(t *testing.T) {
+	t.Parallel()
 	for _, written := range []bool{true, false} {
 		t.Run(fmt.Sprintf("written to %v", written), func(t *testing.T) {
 			a := newSource(t, clusterA)
@@ -98,6 +100,7 @@ func TestAMirrorThatIsStartedAgainKnowsTheSourcesProducersAgain(t *testing.T) {
 // again, which has elected B's epoch: C has records of B in the very epochs that
 // B now has of A. Only the barrier tells.
 func TestADownstreamFollowsASourceThatIsMirroredAgain(t *testing.T) {
+	t.Parallel()
 	a, b, _ := promoted(t)
 	c := startMirrorNode(t, clusterC)
 	c.mirrorOf(b)
@@ -116,6 +119,7 @@ func TestADownstreamFollowsASourceThatIsMirroredAgain(t *testing.T) {
 // FO-1 and re-pointing: B and C stop alone, at the same offset, and then C
 // mirrors B: they share A.
 func TestFanOutAndRepointing(t *testing.T) {
+	t.Parallel()
 	for _, together := range []bool{true, false} {
 		t.Run(fmt.Sprintf("together %v", together), func(t *testing.T) {
 			a := newSource(t, clusterA)
@@ -147,6 +151,7 @@ func TestFanOutAndRepointing(t *testing.T) {
 // The middle of a chain dies; its downstream is promoted, and the first cluster
 // mirrors that: their only link is what the dead one told.
 func TestAFailbackPastADeadMiddle(t *testing.T) {
+	t.Parallel()
 	a := newSource(t, clusterA)
 	b, c := startMirrorNode(t, clusterB), startMirrorNode(t, clusterC)
 	send(t, a.client(), "a1", "a2")
@@ -164,6 +169,7 @@ func TestAFailbackPastADeadMiddle(t *testing.T) {
 // PSM-5 and BAR-8: an inherited barrier expires nothing, and who wrote it is
 // known, after kill -9 with and without snapshots, and without the list's file.
 func TestAnInheritedBarrierOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	a, b, l := promoted(t)
 	a.mirrorOf(b)
 	producers, barriers := a.part().Producers(), a.barriers()
@@ -197,6 +203,7 @@ func TestAnInheritedBarrierOutlivesARestart(t *testing.T) {
 // The list outlives the barriers' deletion, also after a restart: B's log begins
 // above the offset where A's parts from it, so A copies it anew.
 func TestALogIsCopiedAnewWhenTheSourcesBeginsAboveThePartingPoint(t *testing.T) {
+	t.Parallel()
 	a, b, l := promoted(t)
 	p, ok := b.part().(*replica.Partition)
 	require.True(t, ok)
@@ -257,6 +264,7 @@ func (n *mirrorNode) startUnasked(name string, id [16]byte, partitions int32) {
 // Records of another history are refused, with the way out named, and cut when
 // the operator says so.
 func TestDiscard(t *testing.T) {
+	t.Parallel()
 	a := newSource(t, clusterA)
 	send(t, a.client(), "a1", "a2")
 	b := startMirrorNode(t, clusterB)
@@ -307,6 +315,7 @@ func TestDiscard(t *testing.T) {
 // A mirror does not mix what its source has now, after --discard, with what it
 // had before.
 func TestASourceThatWasBegunAnewIsAnotherLog(t *testing.T) {
+	t.Parallel()
 	a, b, _ := promoted(t)
 	c := startMirrorNode(t, clusterC)
 	x := startMirrorNode(t, clusterD) // a stranger with the topic's id
@@ -332,6 +341,7 @@ func TestASourceThatWasBegunAnewIsAnotherLog(t *testing.T) {
 
 // CH-4: also where the way back came into being after the mirror did.
 func TestALoopIsRefused(t *testing.T) {
+	t.Parallel()
 	a, b, _ := promoted(t)
 	c := startMirrorNode(t, clusterC)
 	c.mirrorOf(b)
@@ -364,6 +374,7 @@ func TestALoopIsRefused(t *testing.T) {
 // OPS-1: a stop is accepted in every state, and again; and after it the topic
 // stays writable through a restart and the mirror's deletion (OPS-5).
 func TestAStopInEveryState(t *testing.T) {
+	t.Parallel()
 	for _, state := range []string{"LOG_TRUNCATION", "MIRRORING", "PAUSED", "FAILED", "STOPPED", "restarted MIRRORING"} {
 		t.Run(state, func(t *testing.T) {
 			a := newSource(t, clusterA)
@@ -420,6 +431,7 @@ func TestAStopInEveryState(t *testing.T) {
 
 // Recorded mirroring outlives the mirror.
 func TestTheHistoryOutlivesTheMirror(t *testing.T) {
+	t.Parallel()
 	a, b, l := promoted(t)
 	require.NoError(t, b.mirrors().Delete(t.Context(), "from-A"))
 	require.NoError(t, b.Kill())

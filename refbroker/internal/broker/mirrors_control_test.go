@@ -34,6 +34,7 @@ func TestMirrorAPIsAreServedOrListed(t *testing.T) {
 }
 
 func TestPauseResumeStopAndDelete(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	a, lso := sourceWithTraffic(t)
 	b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")
@@ -191,6 +192,7 @@ func (n *mirrorNode) deleteRecords(offset int64) (int64, error) {
 
 // RO-3: while it mirrors, a log is the source's, and so is its deletion.
 func TestTheLogIsNotChangedWhileItMirrors(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	a, lso := sourceWithTraffic(t)
 	b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")
@@ -233,6 +235,7 @@ func TestTheLogIsNotChangedWhileItMirrors(t *testing.T) {
 // SC-7, BAR-8: what DeleteRecords takes away leaves its effect: the barrier
 // gone, no producer from before it comes back, and none from after it is lost.
 func TestDeleteRecordsKeepsTheEffectOfWhatItTakes(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	a, lso := sourceWithTraffic(t)
 	b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")

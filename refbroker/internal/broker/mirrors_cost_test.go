@@ -23,6 +23,7 @@ import (
 // with the partitions, and what is synced grows with them alone, not with their
 // producers (OPS-3).
 func TestWhatAStopOfManyPartitionsCosts(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		costs := map[[2]int32]stopCost{}
 		for _, size := range [][2]int32{{6, 10}, {60, 10}, {6, 500}} {

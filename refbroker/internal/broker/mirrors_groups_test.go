@@ -65,6 +65,7 @@ func (n *mirrorNode) mirrorGroupsFrom(a *mirrorNode, more map[string]string) mir
 // FA-09: offsets that are ahead of the mirrored log, behind its start, and
 // within it.
 func TestMirroredCommitsAreClamped(t *testing.T) {
+	t.Parallel()
 	a, b := startMirrorNode(t, "AAAAAAAAAAAAAAAAAAAAAA"), startBrokenNode(t)
 	adm := kadm.NewClient(a.client())
 	_, err := adm.CreateTopic(t.Context(), 1, 1, nil, "t")
@@ -141,6 +142,7 @@ func (n *mirrorNode) resume(group string, count int) []string {
 // A stop cuts below what is mirrored, and groups were there already: those of
 // the source, and one that is active here, which mirroring leaves alone.
 func TestCommitsAreLoweredByAStop(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		notLowered bool

@@ -17,6 +17,7 @@ import (
 // read-only from their first moment on, are mirrored, and their stop leaves a
 // barrier.
 func TestASourceThatGrowsPartitions(t *testing.T) {
+	t.Parallel()
 	a := newSource(t, clusterA)
 	b := startMirrorNode(t, clusterB)
 	write := func(partition int32, values ...string) {

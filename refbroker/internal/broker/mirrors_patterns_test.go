@@ -37,6 +37,7 @@ func (n *mirrorNode) awaitDesired(mirror string, want map[string]quorum.MirrorSt
 }
 
 func TestTopicPatterns(t *testing.T) {
+	t.Parallel()
 	a, b := startMirrorNode(t, idOfA), startMirrorNode(t, idOfB)
 	for _, name := range []string{"orders", "orders-eu", "orders-tmp", "people"} {
 		a.createTopic(name, 1)

@@ -26,6 +26,7 @@ func (n *mirrorNode) createTopic(name string, partitions int32) {
 // What can't be mirrored is refused in the answer to the start, with the code and
 // a word of why; nothing of the topic changes.
 func TestAStartThatCanNotBeIsRefused(t *testing.T) {
+	t.Parallel()
 	a, b := startMirrorNode(t, idOfA), startMirrorNode(t, idOfB)
 	a.createTopic("t", 2)
 	a.createTopic("three", 3)

@@ -22,6 +22,7 @@ import (
 )
 
 func TestFailOver(t *testing.T) {
+	t.Parallel()
 	a, lso := sourceWithTraffic(t)
 	b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")
 	c := b.mirrorFrom(a)
@@ -181,6 +182,7 @@ func TestATopicIsFailedOverThoughOnePartitionHasFailed(t *testing.T) {
 // meanwhile, has its marker before a stop that came before the log's alignment
 // makes the partition writable.
 func TestAStopBeforeAlignmentPaysTheMarkersThatThePartitionOwes(t *testing.T) {
+	t.Parallel()
 	for _, commit := range []bool{true, false} {
 		t.Run(fmt.Sprintf("commit %v", commit), func(t *testing.T) {
 			b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")
@@ -253,6 +255,7 @@ func (g *crashGate) Pass(ctx context.Context, point, _ string) error {
 }
 
 func TestAFailOverIsCompletedAfterACrashInEveryStep(t *testing.T) {
+	t.Parallel()
 	points := []string{mirror.PointRecorded}
 	for _, step := range mirror.Steps() {
 		points = append(points, "before:"+step, "after:"+step)
@@ -282,6 +285,7 @@ func TestAFailOverIsCompletedAfterACrashInEveryStep(t *testing.T) {
 }
 
 func TestMirrorRequestsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	a, _ := sourceWithTraffic(t)
 	b := startMirrorNode(t, "BBBBBBBBBBBBBBBBBBBBBB")
 	c := b.mirrors()

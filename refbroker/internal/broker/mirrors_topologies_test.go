@@ -112,6 +112,7 @@ func leaveOpen(t *testing.T, n *mirrorNode, id string) *kgo.Client {
 // FB-1 to FB-4: A and B take turns, three times; whoever is not promoted lives
 // on, writes, and has transactions open.
 func TestFailbackThreeTimes(t *testing.T) {
+	t.Parallel()
 	a := newSource(t, clusterA)
 	b := startMirrorNode(t, clusterB)
 	send(t, a.client(), "a1", "a2")
@@ -178,6 +179,7 @@ func TestALateMarkerOfTheOldPrimary(t *testing.T) {
 // CH-1 and CH-2: ids and bytes are the same over every hop, and a stop in the
 // middle is mirrored on.
 func TestAChainOfFour(t *testing.T) {
+	t.Parallel()
 	a := newSource(t, clusterA)
 	b, c, d := startMirrorNode(t, clusterB), startMirrorNode(t, clusterC), startMirrorNode(t, clusterD)
 	send(t, a.client(), "a1", "a2")
@@ -213,6 +215,7 @@ func zombieRecord() *kgo.Record { return kgo.StringRecord("zombie") }
 // FI-1, FI-2 and FO-2: two mirrors of one cluster are independent, also when the
 // source of one accepts connections and never answers.
 func TestFanIn(t *testing.T) {
+	t.Parallel()
 	a, b := newSource(t, clusterA), startMirrorNode(t, clusterB)
 	_, err := kadm.NewClient(b.client()).CreateTopics(t.Context(), 1, 1, nil, "u", "t")
 	require.NoError(t, err)

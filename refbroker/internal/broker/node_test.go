@@ -75,6 +75,7 @@ func TestReadCommittedShowsCommittedTransactionsOnly(t *testing.T) {
 var endings = map[string]func(*Node) error{"closed": (*Node).Close, "killed": (*Node).Kill}
 
 func TestARestartKeepsWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
 			n := startNode(t)

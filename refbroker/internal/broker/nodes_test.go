@@ -60,6 +60,7 @@ func startThree(t *testing.T, change ...func(*Config)) []*testNode {
 }
 
 func TestThreeNodesAreOneCluster(t *testing.T) {
+	t.Parallel()
 	other := startNode(t)
 	nodes := startThree(t)
 	for i, n := range nodes {

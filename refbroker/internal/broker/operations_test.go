@@ -261,6 +261,7 @@ func TestMetricsOfAMirror(t *testing.T) {
 // A node that is lost shows with its peers: under-replicated partitions, in-sync
 // replicas that shrink, and grow when it is back; readiness of each.
 func TestMetricsOfALostNode(t *testing.T) {
+	t.Parallel()
 	all := make([]*Operations, 3)
 	cluster := startCluster(t, 3, func(c *Config) {
 		c.Operations = NewOperations()
@@ -322,6 +323,7 @@ func awaitReady(t *testing.T, o *Operations) {
 // A node without a controller, or that was fenced, is alive and not ready, and
 // says which.
 func TestReadinessSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	all := make([]*Operations, 3)
 	cluster := startCluster(t, 3, func(c *Config) {
 		c.Operations = NewOperations()

@@ -49,7 +49,7 @@ type Manager struct {
 	replicas env.Replicas
 	gate     gate.Gate
 	defects  defect.Set
-	// lookEvery is how often a mirror asks where its source is mirrored from.
+	// lookEvery is how often a mirror looks at its source, 0 for as its config says.
 	lookEvery time.Duration
 
 	wg sync.WaitGroup
@@ -97,7 +97,7 @@ func New(e *env.Env, debts Debts, groups Groups) *Manager {
 func newManager(e *env.Env, q Quorum, debts Debts) *Manager {
 	return &Manager{
 		node: e.NodeID, cluster: e.ClusterID, host: e.Host, log: e.Log, quorum: q, debts: debts,
-		replicas: e.Replicas, gate: e.Gate, defects: e.Defects, lookEvery: defaultLookEvery,
+		replicas: e.Replicas, gate: e.Gate, defects: e.Defects,
 		batcher: quorum.NewBatcher(q.Apply),
 		drivers: map[partitionKey]*driver{}, links: map[string]*link{}, syncs: map[string]*groupSync{}, status: map[partitionKey]Status{},
 	}

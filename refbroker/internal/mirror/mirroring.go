@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 		} else if !done {
 			continue
 		}
-		out, err := d.fetch(ctx, l, leader, part)
+		out, err := d.fetch(ctx, v, l, leader, part)
 		if err != nil {
 			return err
 		}
@@ -129,7 +130,7 @@ func (d *driver) mirror(ctx context.Context, v view, part replica.API) error {
 }
 
 // fetch has a fetcher fetch in a new session until it gives the partition back.
-func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part replica.API) (outcome, error) {
+func (d *driver) fetch(ctx context.Context, v view, l *link, leader sourceLeader, part replica.API) (outcome, error) {
 	session, err := part.BeginMirror()
 	if err != nil {
 		return outcome{}, err
@@ -151,7 +152,8 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 	reg.from, d.oldEnd = d.oldEnd, 0
 	d.reg = reg
 	l.fetcherTo(leader.addr).add(reg)
-	look := time.NewTicker(d.m.lookEvery)
+	every := cmp.Or(d.m.lookEvery, refreshOf(v.mirror))
+	look := time.NewTicker(every)
 	defer look.Stop()
 	for {
 		select {
@@ -160,7 +162,7 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 		case <-l.ended:
 			return outcome{err: errLinkEnded}, nil
 		case <-look.C:
-			if err := d.lookUp(ctx, l, part); err != nil {
+			if err := d.lookUp(ctx, l, part, every); err != nil {
 				return outcome{}, err
 			}
 		case <-ctx.Done():
@@ -169,15 +171,22 @@ func (d *driver) fetch(ctx context.Context, l *link, leader sourceLeader, part r
 	}
 }
 
-// defaultLookEvery is how often a mirror asks where its source is mirrored from.
-// Of what changes there a fetch tells nothing, unless it comes with a new leader
-// epoch; and a loop can only be refused by who knows (CH-4).
-const defaultLookEvery = 5 * time.Second
+// refreshOf is how often a mirror asks its source for its partitions, and where
+// it is mirrored from. Of what changes there a fetch tells nothing, unless it
+// comes with a new leader epoch; and a loop can only be refused by who knows
+// (CH-4).
+func refreshOf(m *quorum.Mirror) time.Duration {
+	if s, err := ReadSettings(m.Configs); err == nil {
+		return s.Refresh
+	}
+	return defaultRefresh
+}
 
-// lookUp notes where the source is mirrored from now. That it can't be asked is
-// for the fetcher to tell.
-func (d *driver) lookUp(ctx context.Context, l *link, part replica.API) error {
-	source, _, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.older(d.m.lookEvery))
+// lookUp notes where the source is mirrored from now, and gives the topic the
+// partitions that it has there. That the source can't be asked is for the
+// fetcher to tell. What is known is good enough for a while.
+func (d *driver) lookUp(ctx context.Context, l *link, part replica.API, every time.Duration) error {
+	source, _, err := l.leader(ctx, d.key.topic, d.key.id, d.key.index, l.older(every))
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}

@@ -18,7 +18,8 @@ import (
 // Settings are the configs of a mirror that may change while it runs.
 type Settings struct {
 	Topics, Groups Selection
-	// Refresh is how often the source is asked for topics and groups' offsets.
+	// Refresh is how often the source is asked for topics, their partitions, and
+	// groups' offsets.
 	Refresh time.Duration
 	// Rate is how many bytes a second are fetched at the most; 0 for no limit.
 	Rate int64

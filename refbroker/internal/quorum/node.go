@@ -112,6 +112,12 @@ func (n *Node) start(ctx context.Context) error {
 	n.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: addressBook(voters),
 		Logger:                logger, Stream: n.stream, MaxPool: 3, Timeout: 10 * time.Second,
+		// No pipeline: one whose answers nobody takes any more, because one of them
+		// was an error, can block its sender for good (raft 1.8.0, pipelineSend on
+		// inprogressCh; grafana/pyroscope#5518 met it too). That member gets no entry
+		// any more as long as this node leads, though heartbeats go on, and
+		// Shutdown waits for ever.
+		MaxRPCsInFlight: 1,
 	})
 	exists, err := raft.HasExistingState(n.stores.Log, n.stores.Stable, snapshots)
 	if err == nil && n.cfg.Claim != nil {

@@ -307,3 +307,12 @@ func TestNobodySeesAnImageThatIsNotInForce(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 	require.ErrorIs(t, n.Install(within(t), nil), ErrClosed)
 }
+
+// A pipeline of this raft can block its sender for good once an answer was an
+// error: that member is sent nothing more, and the leader can't be closed.
+func TestEntriesAreNotPipelined(t *testing.T) {
+	n := alone(t, t.TempDir())
+	defer func() { require.NoError(t, n.Close()) }()
+	_, err := n.transport.AppendEntriesPipeline("2", "127.0.0.1:1")
+	require.ErrorIs(t, err, raft.ErrPipelineReplicationNotSupported)
+}

@@ -61,7 +61,7 @@ func (p *Partition) appendMirrored(session uint64, raw []byte) (AppendResult, er
 			return AppendResult{}, err
 		}
 	}
-	rest, err := p.continuing(raw, end, r.epoch)
+	rest, err := p.continuing(raw, p.log.Marks(), r.epoch)
 	if err != nil {
 		return AppendResult{}, err
 	}
@@ -86,9 +86,10 @@ func (p *Partition) appendMirrored(session uint64, raw []byte) (AppendResult, er
 // continuing takes off raw what the log has already, and checks that the rest
 // does not go back below its end, and is of no later leader epoch than the
 // partition. A gap is what the source's cleaner left: what lies between was
-// there and is gone, or a fetch at the log's end would have brought it.
-func (p *Partition) continuing(raw []byte, end int64, epoch int32) ([]byte, error) {
-	rest := raw
+// there and is gone, or a fetch at the log's end would have brought it. A log
+// without records takes the batch that its start lies in.
+func (p *Partition) continuing(raw []byte, m storage.Marks, epoch int32) ([]byte, error) {
+	rest, end := raw, m.LogEnd
 	for first := true; len(raw) > 0; {
 		b, err := psm.DecodeHeader(raw)
 		if err != nil {
@@ -102,7 +103,7 @@ func (p *Partition) continuing(raw []byte, end int64, epoch int32) ([]byte, erro
 			rest = raw
 			continue
 		}
-		if first && b.BaseOffset < end && !p.defects.Has(defect.LateFetchAppended) {
+		if first && b.BaseOffset < end && m.LogStart < end && !p.defects.Has(defect.LateFetchAppended) {
 			return nil, fmt.Errorf("%s: mirrored %w", p.Name(), &storage.OffsetError{Offset: b.BaseOffset, LogEnd: end})
 		}
 		first = false

@@ -71,13 +71,29 @@ func (l *Log) AppendAsLeader(raw []byte, epoch int32, a psm.Append) (Appended, e
 // AppendAsFollower appends batches as another log has them, byte for byte:
 // offsets and leader epochs are kept. Offsets may leave a gap, as compaction
 // does, but not go below the log's end (*OffsetError); leader epochs never
-// decrease (*EpochOrderError), and enter the epoch cache with the batches.
+// decrease (*EpochOrderError), and enter the epoch cache with the batches. The
+// first batch of a log without records may begin below its start, if it ends
+// above it.
 func (l *Log) AppendAsFollower(raw []byte) (Appended, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
 		return Appended{}, err
 	}
+	head := l.firstBatch(raw)
+	if head == 0 {
+		return l.follow(raw)
+	}
+	first, err := l.follow(raw[:head])
+	if err != nil {
+		return Appended{}, err
+	}
+	done, err := l.follow(raw[head:])
+	done.BaseOffset = first.BaseOffset
+	return done, err
+}
+
+func (l *Log) follow(raw []byte) (Appended, error) {
 	chunk, err := l.check(raw)
 	if err != nil {
 		return Appended{}, err
@@ -205,7 +221,7 @@ func (l *Log) check(raw []byte) (chunk, error) {
 	next, latest := l.logEnd, l.epochs.latest()
 	for i := range c.batches {
 		b := &c.batches[i]
-		if b.BaseOffset < next {
+		if b.BaseOffset < next && (i > 0 || !l.startsInside(b)) {
 			return c, &OffsetError{b.BaseOffset, next}
 		}
 		if b.LeaderEpoch < latest {
@@ -251,13 +267,20 @@ func (l *Log) append(c chunk, a psm.Append) (Appended, error) {
 // before, but that an empty segment may have been added.
 func (l *Log) write(c chunk) error {
 	first, last := &c.batches[0], &c.batches[len(c.batches)-1]
-	if l.rolls(len(c.raw), first, last) {
-		if err := l.roll(first.BaseOffset); err != nil {
+	if first.BaseOffset < l.logEnd {
+		if err := l.beginInside(first.BaseOffset, c.raw); err != nil {
 			return err
 		}
-	}
-	if err := l.active().write(c.raw); err != nil {
-		return err
+		defer func() { l.epochs.truncateStart(l.logStart) }()
+	} else {
+		if l.rolls(len(c.raw), first, last) {
+			if err := l.roll(first.BaseOffset); err != nil {
+				return err
+			}
+		}
+		if err := l.active().write(c.raw); err != nil {
+			return err
+		}
 	}
 	// The checkpoint is written by the next flush: recovery finds the epochs of the
 	// active segment in its batches.

@@ -77,17 +77,21 @@ func (r *readAtFile) Close() error {
 // WriteFileAtomic replaces the file name by content: after a crash the old or
 // the new content is there, whole. It returns once the content and its name
 // are on disk.
-func WriteFileAtomic(fsys afero.Fs, name string, content []byte) (err error) {
-	tmp := name + ".tmp"
+func WriteFileAtomic(fsys afero.Fs, name string, content []byte) error {
+	tmp, err := writeTemp(fsys, name, content)
+	if err != nil {
+		return err
+	}
+	return rename(fsys, tmp, name)
+}
+
+// writeTemp writes and syncs a file that is to become name.
+func writeTemp(fsys afero.Fs, name string, content []byte) (tmp string, err error) {
+	tmp = name + ".tmp"
 	f, err := fsys.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
-		return fmt.Errorf("create %s: %w", tmp, err)
+		return "", fmt.Errorf("create %s: %w", tmp, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = fsys.Remove(tmp)
-		}
-	}()
 	_, err = f.Write(content)
 	if err == nil {
 		err = f.Sync()
@@ -96,9 +100,16 @@ func WriteFileAtomic(fsys afero.Fs, name string, content []byte) (err error) {
 		err = cerr
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", tmp, err)
+		_ = fsys.Remove(tmp)
+		return "", fmt.Errorf("write %s: %w", tmp, err)
 	}
-	if err = fsys.Rename(tmp, name); err != nil {
+	return tmp, nil
+}
+
+// rename gives a file its name, durably.
+func rename(fsys afero.Fs, tmp, name string) error {
+	if err := fsys.Rename(tmp, name); err != nil {
+		_ = fsys.Remove(tmp)
 		return fmt.Errorf("replace %s: %w", name, err)
 	}
 	return SyncDir(fsys, filepath.Dir(name))

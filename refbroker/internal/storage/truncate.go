@@ -12,7 +12,8 @@ import (
 // TruncateTo takes away everything at and above offset: batches, index
 // entries, leader epochs, snapshots, and what the producer state had of them,
 // so that what a cut barrier had expired is back (PSM-9). A batch that
-// reaches over offset goes whole. It returns the new log end.
+// reaches over offset goes whole; the log ends where that began, or at the log's
+// start if offset is that. It returns the new log end.
 //
 // Stops whose barrier is cut away are forgotten. One of a later epoch than
 // the log has is not: its barrier is still to come.
@@ -128,6 +129,9 @@ func (l *Log) cutPlace(offset int64) (cutPlace, error) {
 	for sc.next() {
 		if sc.b.LastOffset >= offset {
 			c.pos, c.end = sc.at, min(offset, sc.b.BaseOffset)
+			if offset == l.logStart {
+				c.end = offset // what lies below has gone already
+			}
 			return c, nil
 		}
 		c.written = sc.b.LastOffset + 1
