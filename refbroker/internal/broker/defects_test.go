@@ -539,6 +539,22 @@ func TestDefectsAroundAStop(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return b.part().Offsets().LastStable > open }, 20*time.Second, 5*time.Millisecond, "TXN-5")
 	})
+	bothWays(t, clusterB, defect.FetchedAfterHealing, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, _ := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		require.NoError(t, a.Close())
+		require.NoError(t, c.Stop(t.Context(), "m", "t"))
+		awaitMirror(t, c, "STOPPED")
+		end := b.part().Offsets().LogEnd
+		a.start()
+		send(t, a.client(kgo.DisableIdempotentWrite()), "written since")
+		if !wrong {
+			// Nothing is to come; that it would have by then, the other case shows.
+			require.Never(t, func() bool { return b.part().Offsets().LogEnd != end }, 300*time.Millisecond, 10*time.Millisecond)
+			return
+		}
+		require.Eventually(t, func() bool { return b.part().Offsets().LogEnd > end }, 20*time.Second, 5*time.Millisecond, "LINK-3")
+	})
 	bothWays(t, clusterB, defect.ResumesAtOldEnd, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a := newSource(t, clusterA)
 		plain := a.client(kgo.DisableIdempotentWrite())

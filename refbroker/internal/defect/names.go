@@ -93,6 +93,12 @@ const (
 	// Seen: OPS-2 names it. In a development build of KIP-1279 it is in the log alone.
 	// Violates: OPS-2.
 	DescribeHidesCause Name = "describe-hides-cause"
+	// FetchedAfterHealing fetches once more from a source that was away at the stop,
+	// when it can be reached again, and appends that behind the barrier.
+	// Seen: LINK-3 names it. A fetcher that waits to connect again outlives its removal
+	// where only the partitions of the moment are taken from it.
+	// Violates: LINK-3, BAR-3.
+	FetchedAfterHealing Name = "fetched-after-healing"
 	// InheritedBarrierExpires lets a barrier that came from the source empty the
 	// producer state of a partition that goes on mirroring.
 	// Seen: the KIP's later text and its build; its earlier text rules the opposite.
@@ -409,6 +415,7 @@ func All() []Name {
 		EpochGoesNegative,
 		EpochsGoBackwards,
 		ExpiredEntriesPutBack,
+		FetchedAfterHealing,
 		FirstWriteLost,
 		FollowerKeepsSuffix,
 		FollowerKnowsNoProducers,
