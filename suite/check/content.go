@@ -155,7 +155,7 @@ func (d *decoder) tagOf(r *wirelog.Record) (*stem, int64, error) {
 	header := r.Header(history.HeaderKey)
 	// The common case: the value starts with what the header holds.
 	if n := len(header); n > 0 && n < len(r.Value) && r.Value[n] == '\n' && bytes.Equal(r.Value[:n], header) {
-		if st, index, err := d.stems.parse(header); err == nil && bytes.IndexByte(header, '\n') < 0 {
+		if st, index, _, err := parseTag(d.stems, header); err == nil && bytes.IndexByte(header, '\n') < 0 {
 			return st, index, nil
 		}
 	}

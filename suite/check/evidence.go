@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,6 +58,29 @@ type Replica struct {
 	Batches []wirelog.Batch
 	// Problems are torn tails and other bytes that are no batch.
 	Problems []*wirelog.Problem
+
+	log *wirelog.Log // whose bytes the batches are; nil for hand-made evidence
+}
+
+// release says that the log's bytes are not looked at for a while.
+func (r *Replica) release() {
+	if r.log != nil {
+		_ = r.log.Release() // else they stay, which costs memory only
+	}
+}
+
+// Close frees the raw logs. Evidence that was closed can't be judged any more.
+func (ev *Evidence) Close() error {
+	var errs []error
+	for _, replicas := range append([][]*Replica{ev.Replicas}, slices.Collect(maps.Values(ev.Captured))...) {
+		for _, r := range replicas {
+			if r.log != nil {
+				errs = append(errs, r.log.Close())
+			}
+			r.Batches = nil
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Place names the replica's partition, such as "orders-3".
@@ -86,21 +111,13 @@ func BrokerLog(cluster string, node int32) string {
 // history, and reads raw logs as far as they go.
 func Load(dir string) (*Evidence, error) {
 	ev := &Evidence{Dir: dir}
-	data, err := os.ReadFile(filepath.Join(dir, RunFile))
-	if err != nil {
+	if err := ev.readRun(); err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&ev.Run); err != nil {
-		return nil, fmt.Errorf("load evidence: %s: %w", filepath.Join(dir, RunFile), err)
-	}
-	if err := ev.Run.Validate(); err != nil {
-		return nil, fmt.Errorf("load evidence: %s: %w", dir, err)
 	}
 	if err := ev.readHistory(filepath.Join(dir, HistoryFile)); err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
+	var err error
 	if ev.Replicas, err = loadReplicas(dir, LogsDir, &ev.Run); err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
@@ -124,6 +141,23 @@ func Load(dir string) (*Evidence, error) {
 	return ev, nil
 }
 
+func (ev *Evidence) readRun() error {
+	path := filepath.Join(ev.Dir, RunFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&ev.Run); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := ev.Run.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", ev.Dir, err)
+	}
+	return nil
+}
+
 // readHistory reads a history into the ledger, and all events of a run without
 // mirrors as they are: its checks look at what comes after what.
 func (ev *Evidence) readHistory(path string) error {
@@ -139,7 +173,7 @@ func (ev *Evidence) readHistory(path string) error {
 			}
 			ev.ledger.add(e)
 			if len(ev.Run.Edges) == 0 {
-				ev.Events = append(ev.Events, e.Clone())
+				ev.keep(e.Clone())
 			}
 		}
 	})
@@ -147,6 +181,19 @@ func (ev *Evidence) readHistory(path string) error {
 		ev.Events = ev.ledger.events
 	}
 	return err
+}
+
+// keep takes an event as it is, and records that were read one after the other
+// as so many events.
+func (ev *Evidence) keep(e history.Event) {
+	if e.Read == nil {
+		ev.Events = append(ev.Events, e)
+		return
+	}
+	e.Read.Each(func(one history.Observed) {
+		e.Read = &one
+		ev.Events = append(ev.Events, e)
+	})
 }
 
 // loadReplicas reads every log in a folder of logs.
@@ -180,6 +227,7 @@ func (r *Replica) load(dir string) error {
 	if err != nil {
 		return err
 	}
+	r.log = log
 	for b, err := range log.Batches() {
 		var problem *wirelog.Problem
 		switch {
@@ -191,6 +239,7 @@ func (r *Replica) load(dir string) error {
 			r.Batches = append(r.Batches, b)
 		}
 	}
+	r.release()
 	return nil
 }
 

@@ -229,6 +229,10 @@ func (j *judge) newPart(topic string, index int32) *part {
 		if p.lead == nil || end(r) > end(p.lead.Replica) {
 			p.lead = s
 		}
+		r.release()
+	}
+	if p.source != nil {
+		p.source.release()
 	}
 	return p
 }

@@ -25,6 +25,8 @@ type ledger struct {
 
 	streams []*stream // in the order of their first read
 	byKey   map[streamKey]*stream
+	// lastStream is the one of the last read.
+	lastStream *stream
 
 	last moment
 	// lastOf is the last event of each episode.
@@ -236,30 +238,38 @@ type seenRun struct {
 
 func (l *ledger) read(e *history.Event) {
 	o := e.Read
-	key := streamKey{o.Reader, o.Cluster, o.Topic, o.Partition, o.Isolation}
-	s := l.byKey[key]
-	if s == nil {
-		s = &stream{streamKey: key}
-		l.byKey[key] = s
-		l.streams = append(l.streams, s)
-	}
-	next := seenRun{run: run{offset: o.Offset, n: 1}, first: e.Seq, last: e.Seq, when: e.At, episode: e.Episode}
+	s := l.stream(streamKey{o.Reader, o.Cluster, o.Topic, o.Partition, o.Isolation})
+	next := seenRun{run: run{offset: o.Offset, n: int32(o.Records())}, first: e.Seq, last: e.Seq, when: e.At, episode: e.Episode}
 	known := false
 	if o.Tag != "" && len(o.Key) == 0 && len(o.Value) == 0 {
-		next.stem, next.index, known = l.stems.parseOwn(o.Tag)
+		next.stem, next.index, known, _ = parseTag(l.stems, o.Tag)
 	}
-	if !known {
-		own := *o
-		next.odd = &own
+	if !known { // nor does a text that is not a tag's own name a record
+		own := e.Clone()
+		next.stem, next.odd = nil, own.Read
 	} else if n := len(s.runs); n > 0 && s.open {
 		if last := &s.runs[n-1]; last.odd == nil && last.stem == next.stem && last.episode == e.Episode && last.end() == o.Offset && last.index+int64(last.n) == next.index {
-			last.n++
+			last.n += next.n
 			last.last, last.when = e.Seq, e.At
 			return
 		}
 	}
 	s.open = true
 	s.runs = append(s.runs, next)
+}
+
+func (l *ledger) stream(key streamKey) *stream {
+	if s := l.lastStream; s != nil && s.streamKey == key {
+		return s
+	}
+	s := l.byKey[key]
+	if s == nil {
+		s = &stream{streamKey: key}
+		l.byKey[key] = s
+		l.streams = append(l.streams, s)
+	}
+	l.lastStream = s
+	return s
 }
 
 // seen is one record that reached an application.

@@ -1,10 +1,6 @@
 package check
 
-import (
-	"bytes"
-
-	"watershed.example/suite/history"
-)
+import "watershed.example/suite/history"
 
 // stem is all of a tag but its index, which counts a writer's records: many
 // records have one in common. There is one of each in a trial, so that pointers
@@ -25,17 +21,21 @@ func (s *stem) tag(index int64) history.Tag {
 type stems struct {
 	known map[history.Tag]*stem
 	// byText finds a stem by the text of a tag without the digits of its index.
-	byText  map[string]*stem
+	byText  map[string]stemText
 	writers map[[2]string]string
 	key     []byte
+	last    stemText // the next tag most often differs in its index only
+}
 
-	// The last tag that was read: the next one most often differs in its index only.
-	last         *stem
-	before, back []byte // its text before and behind the index
+// stemText is the text of a tag around its index.
+type stemText struct {
+	stem         *stem
+	before, back string
+	own          bool // it is what [history.Tag.String] writes
 }
 
 func newStems() *stems {
-	return &stems{known: map[history.Tag]*stem{}, byText: map[string]*stem{}, writers: map[[2]string]string{}}
+	return &stems{known: map[history.Tag]*stem{}, byText: map[string]stemText{}, writers: map[[2]string]string{}}
 }
 
 // of is the stem of a tag.
@@ -67,50 +67,45 @@ const (
 	slashes       = 6
 )
 
-// parse reads the text of a tag as [history.ParseTag] does.
-func (s *stems) parse(text []byte) (*stem, int64, error) {
-	if s.last != nil && len(text) > len(s.before)+len(s.back) && bytes.HasPrefix(text, s.before) && bytes.HasSuffix(text, s.back) {
-		if index, ok := digits(text[len(s.before) : len(text)-len(s.back)]); ok {
-			return s.last, index, nil
+// parseTag reads the text of a tag as [history.ParseTag] does. own says that it
+// is the text that the tag itself has.
+func parseTag[T string | []byte](s *stems, text T) (st *stem, index int64, own bool, err error) {
+	if n, m := len(s.last.before), len(text)-len(s.last.back); s.last.stem != nil && n < m && string(text[:n]) == s.last.before && string(text[m:]) == s.last.back {
+		if index, ok := digits(text[n:m]); ok {
+			return s.last.stem, index, s.last.own, nil
 		}
 	}
 	before, back, ok := around(text)
-	if !ok {
-		return s.slowly(text)
+	if ok {
+		index, ok = digits(text[before:back])
 	}
-	index, ok := digits(text[before:back])
 	if !ok {
-		return s.slowly(text)
+		tag, err := history.ParseTag(string(text))
+		if err != nil {
+			return nil, 0, false, err
+		}
+		return s.of(tag), tag.Index, tag.String() == string(text), nil
 	}
 	s.key = append(append(append(s.key[:0], text[:before]...), 0), text[back:]...)
-	known := s.byText[string(s.key)]
-	if known == nil {
-		var err error
-		if known, _, err = s.slowly(text); err != nil {
-			return nil, 0, err
+	known, ok := s.byText[string(s.key)]
+	if !ok {
+		tag, err := history.ParseTag(string(text))
+		if err != nil {
+			return nil, 0, false, err
 		}
+		known = stemText{s.of(tag), string(text[:before]), string(text[back:]), tag.String() == string(text)}
 		s.byText[string(s.key)] = known
 	}
 	s.last = known
-	s.before = append(s.before[:0], text[:before]...)
-	s.back = append(s.back[:0], text[back:]...)
-	return known, index, nil
-}
-
-func (s *stems) slowly(text []byte) (*stem, int64, error) {
-	tag, err := history.ParseTag(string(text))
-	if err != nil {
-		return nil, 0, err
-	}
-	return s.of(tag), tag.Index, nil
+	return known.stem, index, known.own, nil
 }
 
 // around finds a tag's index in its text. A text with a byte that could end it
 // within a record's value is not looked at.
-func around(text []byte) (before, back int, ok bool) {
+func around[T string | []byte](text T) (before, back int, ok bool) {
 	n := 0
-	for i, c := range text {
-		switch {
+	for i := range len(text) {
+		switch c := text[i]; {
 		case c == '\n' || c == 0:
 			return 0, 0, false
 		case c != '/':
@@ -127,25 +122,16 @@ func around(text []byte) (before, back int, ok bool) {
 }
 
 // digits reads a number without a sign and without leading zeroes.
-func digits(text []byte) (n int64, ok bool) {
+func digits[T string | []byte](text T) (n int64, ok bool) {
 	if len(text) == 0 || len(text) > 18 || text[0] == '0' && len(text) > 1 {
 		return 0, false
 	}
-	for _, c := range text {
+	for i := range len(text) {
+		c := text[i]
 		if c < '0' || c > '9' {
 			return 0, false
 		}
 		n = n*10 + int64(c-'0')
 	}
 	return n, true
-}
-
-// parseOwn is [stems.parse] for a text that is a tag's own, as [history.Tag.String]
-// writes it; ok is false for another one, which names no record.
-func (s *stems) parseOwn(text string) (st *stem, index int64, ok bool) {
-	st, index, err := s.parse([]byte(text))
-	if err != nil || st.tag(index).String() != text {
-		return nil, 0, false
-	}
-	return st, index, true
 }

@@ -141,6 +141,7 @@ func (t *trial) read(r *Replica) *content {
 	known, ok := t.contents[r]
 	if !ok {
 		known = t.decoder.decode(r)
+		r.release()
 		t.contents[r] = known
 	}
 	return known

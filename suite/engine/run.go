@@ -135,5 +135,5 @@ func judge(res *Result) error {
 		return err
 	}
 	res.Evidence, res.Verdicts = ev, check.All(ev)
-	return nil
+	return ev.Close()
 }

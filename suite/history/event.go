@@ -18,7 +18,7 @@ const (
 	KindTxnEnd            Kind = "txn-end"            // Txn, with Result
 	KindInitProducerID    Kind = "init-producer-id"   // InitPID, with Result
 	KindAddPartitions     Kind = "add-partitions"     // AddPartitions, with Result
-	KindRead              Kind = "read"               // Observed: one record that reached an application
+	KindRead              Kind = "read"               // Observed: records that reached an application
 	KindReaderPosition    Kind = "reader-position"    // Reader: where a reader stands
 	KindFetch             Kind = "fetch"              // Fetch: one raw Fetch answer
 	KindListOffsets       Kind = "list-offsets"       // Offsets: a sample of HW and LSO
@@ -223,7 +223,7 @@ func (e *Event) validatePayload() error {
 	case e.AddPartitions != nil:
 		return validResult(e.AddPartitions.Result, true)
 	case e.Read != nil:
-		return oneOf("isolation", e.Read.Isolation, ReadCommitted, ReadUncommitted)
+		return e.Read.validate()
 	case e.Reader != nil:
 		return oneOf("isolation", e.Reader.Isolation, ReadCommitted, ReadUncommitted)
 	case e.Fetch != nil:

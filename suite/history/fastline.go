@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"math"
+	"unsafe"
 )
 
 // fastLine decodes the lines that make up nearly all of a history, those of
@@ -24,8 +25,8 @@ type fastLine struct {
 // the line has to be decoded otherwise.
 func (f *fastLine) decode(line []byte) *Event {
 	f.rest = line
-	f.event = Event{}
 	e := &f.event
+	e.Op, e.Episode, e.Read, e.Produce = 0, 0, nil, nil
 	var ok bool
 	if !f.lit(`{"seq":`) || !f.int64(&e.Seq) || !f.lit(`,"at":`) || !f.int64(&e.At) || !f.lit(`,"kind":"`) {
 		return nil
@@ -73,9 +74,11 @@ func (f *fastLine) observed() bool {
 		if !ok || !plain(text) {
 			return false
 		}
-		o.Tag = string(text)
+		if len(text) > 0 { // of the line, which stays until the next one: see [Event.Clone]
+			o.Tag = unsafe.String(&text[0], len(text))
+		}
 	}
-	return f.lit(`}`)
+	return (!f.lit(`,"count":`) || f.int32(&o.Count)) && f.lit(`}`)
 }
 
 func (f *fastLine) produced() bool {

@@ -23,10 +23,11 @@ func fastEvents() []Event {
 	return []Event{
 		{Seq: 1, At: 1796010935885000000, Kind: KindRead, Episode: 2, Read: &Observed{Reader: "rc", Cluster: "B", Topic: "t", Partition: 1, Isolation: ReadCommitted, Offset: 1 << 40, Tag: tag.String()}},
 		{Seq: 2, At: -5, Kind: KindRead, Read: &Observed{Reader: "rc", Cluster: "B", Topic: "t", Isolation: ReadUncommitted}},
-		{Seq: 3, At: 1, Kind: KindProduceBegin, Op: 4, Produce: &sent},
-		{Seq: 4, At: 2, Kind: KindProduceBegin, Op: 5, Episode: 1, Produce: &forged},
-		{Seq: 5, At: 3, Kind: KindProduceAck, Op: 5, Episode: 1, Produce: &acked},
-		{Seq: 6, At: 4, Kind: KindProduceAck, Op: 4, Produce: &refused},
+		{Seq: 3, At: -5, Kind: KindRead, Read: &Observed{Reader: "rc", Cluster: "B", Topic: "t", Isolation: ReadUncommitted, Offset: 3, Tag: tag.String(), Count: 70}},
+		{Seq: 4, At: 1, Kind: KindProduceBegin, Op: 4, Produce: &sent},
+		{Seq: 5, At: 2, Kind: KindProduceBegin, Op: 5, Episode: 1, Produce: &forged},
+		{Seq: 6, At: 3, Kind: KindProduceAck, Op: 5, Episode: 1, Produce: &acked},
+		{Seq: 7, At: 4, Kind: KindProduceAck, Op: 4, Produce: &refused},
 	}
 }
 
@@ -138,4 +139,34 @@ func BenchmarkScan(b *testing.B) {
 			require.NoError(b, err)
 		}
 	})
+}
+
+func TestReadsOneAfterTheOther(t *testing.T) {
+	tag := Tag{Cluster: "A", Writer: "w", Txn: NoTxn, Intent: IntentNone, Index: 9, Place: "t-0"}
+	o := Observed{Isolation: ReadCommitted, Offset: 5, Tag: tag.String(), Count: 3}
+	var each []Observed
+	o.Each(func(one Observed) { each = append(each, one) })
+	require.Equal(t, []Observed{
+		{Isolation: ReadCommitted, Offset: 5, Tag: tag.String()},
+		{Isolation: ReadCommitted, Offset: 6, Tag: tag.Add(1).String()},
+		{Isolation: ReadCommitted, Offset: 7, Tag: tag.Add(2).String()},
+	}, each)
+	for _, bad := range []Observed{
+		{Isolation: ReadCommitted, Count: -1},
+		{Isolation: ReadCommitted, Count: 2},
+		{Isolation: ReadCommitted, Count: 2, Tag: "ws1/%41/w/-1/none/9/t-0"},
+	} {
+		require.Error(t, (&Event{Kind: KindRead, Read: &bad}).Validate())
+	}
+}
+
+func TestTheVersionBeforeIsRead(t *testing.T) {
+	e := fastEvents()[0]
+	for version, ok := range map[string]bool{"1": false, "2": true, "3": true, "4": false} {
+		_, events, err := Read(strings.NewReader(`{"format":"watershed-history","version":` + version + `,"run":"r","seed":"1"}` + "\n" + string(line(t, &e)) + "\n"))
+		require.Equal(t, ok, err == nil, "version %s: %v", version, err)
+		if ok {
+			require.Equal(t, []Event{e}, events)
+		}
+	}
 }

@@ -142,7 +142,7 @@ func TestReadNamesTheBadLine(t *testing.T) {
 	}{
 		"empty":              {"", 1, "header is missing"},
 		"other format":       {`{"format":"x","version":2,"run":"r","seed":"1"}` + "\n", 1, "format"},
-		"future version":     {`{"format":"watershed-history","version":3,"run":"r","seed":"1"}` + "\n", 1, "version 2"},
+		"future version":     {`{"format":"watershed-history","version":4,"run":"r","seed":"1"}` + "\n", 1, "version 2 or 3"},
 		"torn":               {header + good + `{"seq":"2","at":"5","kind":"no`, 3, "torn"},
 		"unknown field":      {header + `{"seq":"1","at":"5","kind":"note","note":"x","zz":1}` + "\n", 2, "zz"},
 		"number for string":  {header + `{"seq":1,"at":"5","kind":"note","note":"x"}` + "\n", 2, "string"},

@@ -172,7 +172,8 @@ const (
 	ReadUncommitted Isolation = "read_uncommitted"
 )
 
-// Observed is one record that reached an application.
+// Observed is a record that reached an application, or several that came one
+// after the other.
 type Observed struct {
 	Reader    string    `json:"reader"`
 	Cluster   string    `json:"cluster"`
@@ -182,10 +183,49 @@ type Observed struct {
 	Offset    int64     `json:"offset,string"`
 	// Tag is the record's tag as text, or empty when it carried none.
 	Tag string `json:"tag,omitempty"`
+	// Count is the number of records where there are several: each has the next
+	// offset, and the tag with the next index; 0 for one.
+	Count int32 `json:"count,omitempty"`
 	// Key and Value are what an untagged record held, cut to 64 bytes: control
 	// records that leak to an application are known by them (BAR-6).
 	Key   []byte `json:"key,omitempty"`
 	Value []byte `json:"value,omitempty"`
+}
+
+// Records are the number of records that the event tells of.
+func (o *Observed) Records() int64 { return max(1, int64(o.Count)) }
+
+func (o *Observed) validate() error {
+	if err := oneOf("isolation", o.Isolation, ReadCommitted, ReadUncommitted); err != nil {
+		return err
+	}
+	switch {
+	case o.Count < 0:
+		return fmt.Errorf("count %d", o.Count)
+	case o.Count > 1:
+		if tag, err := ParseTag(o.Tag); err != nil || tag.String() != o.Tag {
+			return fmt.Errorf("%d records with the tag %q", o.Count, clip(o.Tag))
+		}
+	}
+	return nil
+}
+
+// Each calls do for each of the records, as if it had been read by itself.
+func (o *Observed) Each(do func(Observed)) {
+	one := *o
+	one.Count = 0
+	do(one)
+	if o.Count < 2 {
+		return
+	}
+	tag, err := ParseTag(o.Tag)
+	if err != nil {
+		return // such an event is refused
+	}
+	for k := int64(1); k < o.Records(); k++ {
+		one.Offset, one.Tag = o.Offset+k, tag.Add(k).String()
+		do(one)
+	}
 }
 
 // Reader says where a reader stands in one partition. Written at least once

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // LineError says which line of a history is bad. Lines count from 1.
@@ -44,8 +45,8 @@ func NewScanner(r io.Reader) (*Scanner, error) {
 	if err == nil {
 		err = strict(line, &s.header)
 	}
-	if h := s.header; err == nil && (h.Format != Format || h.Version != Version) {
-		err = fmt.Errorf("format %q version %d, want %q version %d", h.Format, h.Version, Format, Version)
+	if h := s.header; err == nil && (h.Format != Format || h.Version < Version-1 || h.Version > Version) {
+		err = fmt.Errorf("format %q version %d, want %q version %d or %d", h.Format, h.Version, Format, Version-1, Version)
 	}
 	if err != nil {
 		return nil, &LineError{1, err}
@@ -89,6 +90,7 @@ func (e *Event) Clone() Event {
 	own := *e
 	if e.Read != nil {
 		own.Read = copied(e.Read)
+		own.Read.Tag = strings.Clone(e.Read.Tag)
 	}
 	if e.Produce != nil {
 		own.Produce = copied(e.Produce)

@@ -15,8 +15,10 @@ import (
 // Format names the file format in a history's first line.
 const Format = "watershed-history"
 
-// Version is the version of the format that this package writes and reads.
-const Version = 2
+// Version is the version of the format that this package writes. Of the one
+// before, which has an event for each record that is read, it differs in
+// [Observed.Count]; that is read too.
+const Version = 3
 
 // Header is the first line of a history.
 type Header struct {

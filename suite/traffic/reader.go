@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +106,7 @@ func (r *Reader) run(ctx context.Context) {
 		fetches.EachError(func(topic string, partition int32, err error) {
 			r.fetchError(Partition{topic, partition}, err)
 		})
-		fetches.EachRecord(r.record)
+		fetches.EachPartition(func(f kgo.FetchTopicPartition) { r.records(Partition{f.Topic, f.Partition}, f.Records) })
 	}
 }
 
@@ -124,8 +125,28 @@ func (r *Reader) fetchError(p Partition, err error) {
 	}
 }
 
-func (r *Reader) record(rec *kgo.Record) {
-	p := Partition{rec.Topic, rec.Partition}
+// records notes what one poll gave of a partition: records that follow each
+// other, and whose tags do, are one event.
+func (r *Reader) records(p Partition, all []*kgo.Record) {
+	for len(all) > 0 {
+		e, tag := r.observed(all[0])
+		n := int64(1)
+		for ; e.Tag != "" && n < int64(len(all)) && n < math.MaxInt32; n++ {
+			next, follows := r.observed(all[n])
+			if next.Tag == "" || next.Offset != e.Offset+n || follows != tag.Add(n) {
+				break
+			}
+		}
+		if n > 1 {
+			e.Count = int32(n)
+		}
+		r.rec.Add(history.Event{Kind: history.KindRead, Read: &e})
+		r.moved(p, e.Offset+n)
+		all = all[n:]
+	}
+}
+
+func (r *Reader) observed(rec *kgo.Record) (history.Observed, history.Tag) {
 	e := history.Observed{
 		Reader: r.name, Cluster: r.cluster.Name, Topic: rec.Topic, Partition: rec.Partition,
 		Isolation: r.isolation, Offset: rec.Offset,
@@ -136,16 +157,21 @@ func (r *Reader) record(rec *kgo.Record) {
 			header = h.Value
 		}
 	}
-	if tag, err := history.TagOf(header, rec.Value); err == nil {
+	tag, err := history.TagOf(header, rec.Value)
+	if err == nil {
 		e.Tag = tag.String()
 	} else {
 		e.Key, e.Value = clip(rec.Key), clip(rec.Value)
 	}
-	r.rec.Add(history.Event{Kind: history.KindRead, Read: &e})
+	return e, tag
+}
+
+// moved notes the next offset that is asked for.
+func (r *Reader) moved(p Partition, next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := r.at[p]; at != nil {
-		at.position = rec.Offset + 1
+		at.position = next
 		r.movedLocked(at)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -66,7 +67,12 @@ func allZero(data []byte) bool {
 type Log struct {
 	Dir      string
 	Segments []string // names of the .log files, in the order of their offsets
+
+	maps []mapped // segments that are not read but mapped
 }
+
+// mapFrom is the size from which on a segment is mapped, in bytes.
+const mapFrom = 256 << 10
 
 // Open lists the segments of a partition's folder. A folder without a segment
 // is an error.
@@ -88,12 +94,14 @@ func Open(dir string) (*Log, error) {
 	return l, nil
 }
 
-// Batches streams the log's batches, one segment in memory at a time. A
-// [*Problem] ends its segment, not the log; any other error ends the log.
+// Batches streams the log's batches. A [*Problem] ends its segment, not the log;
+// any other error ends the log. Of a large segment the batches refer to the file
+// itself, until [Log.Close]: a log of any size takes no memory, and nobody must
+// make the file shorter meanwhile.
 func (l *Log) Batches() iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for _, name := range l.Segments {
-			data, err := os.ReadFile(filepath.Join(l.Dir, name))
+			data, err := l.segment(name)
 			if err != nil {
 				yield(Batch{}, fmt.Errorf("read segment: %w", err))
 				return
@@ -105,6 +113,46 @@ func (l *Log) Batches() iter.Seq2[Batch, error] {
 			}
 		}
 	}
+}
+
+func (l *Log) segment(name string) (data []byte, err error) {
+	f, err := os.Open(filepath.Join(l.Dir, name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if size := info.Size(); size >= mapFrom && size == int64(int(size)) {
+		m, err := mapFile(f, size)
+		if err == nil {
+			l.maps = append(l.maps, m)
+		}
+		return m, err
+	}
+	return io.ReadAll(f)
+}
+
+// Release says that the batches are not looked at for a while: their bytes are
+// taken from the file again when they are.
+func (l *Log) Release() error {
+	var errs []error
+	for _, m := range l.maps {
+		errs = append(errs, m.release())
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends the use of all batches that came from the log.
+func (l *Log) Close() error {
+	var errs []error
+	for _, m := range l.maps {
+		errs = append(errs, m.close())
+	}
+	l.maps = nil
+	return errors.Join(errs...)
 }
 
 // AbortedTxn is an entry of a transaction index.
