@@ -31,6 +31,7 @@ func TestEveryRequirementIsCheckedAndExercised(t *testing.T) {
 		}
 		require.NotEmpty(t, check.Looks(req.ID), "nobody checks %s", req.ID)
 		require.NotEmpty(t, engine.Exercising(req.ID), "no scenario of a default run exercises %s", req.ID)
+		require.NotEmpty(t, engine.Violating(req.ID), "no defect violates %s", req.ID)
 	}
 	for id := range open {
 		_, known := contract.Get(id)
