@@ -114,7 +114,7 @@ func (s *stopping) abortOpenHere(ctx context.Context) {
 // fetchOnceMore appends the newest plain batch of what the source has beyond the
 // mirrored log's end.
 func (s *stopping) fetchOnceMore(ctx context.Context, v view) {
-	c, _, err := dial(ctx, s.d.m.host, v.mirror.Bootstrap[0], v.mirror.SourceClusterID)
+	c, _, err := dial(ctx, WayTo(s.d.m.host, v.mirror.Configs), v.mirror.Bootstrap[0], v.mirror.SourceClusterID)
 	if err != nil {
 		return
 	}
