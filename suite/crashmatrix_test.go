@@ -18,7 +18,7 @@ var crashes = semaphore.NewWeighted(3)
 // three nodes. Each cell is judged as any other scenario.
 //
 // It runs only when -run names it: a part of the cells in which all pairs occur,
-// or with -full all of them. docs/matrix.md tells how many those are, and how long
+// or with -full all of them, and of either one part by -shard. docs/matrix.md tells how many those are, and how long
 // they take.
 func TestCrashMatrix(t *testing.T) {
 	if !named("TestCrashMatrix") {
@@ -28,6 +28,9 @@ func TestCrashMatrix(t *testing.T) {
 	cells := engine.CoveringCrashes()
 	if settings.Full {
 		cells = engine.CrashMatrix()
+	}
+	if settings.Shards > 0 {
+		cells = engine.ShardOfCrashes(cells, settings.Shard, settings.Shards)
 	}
 	for _, sc := range cells {
 		t.Run(sc.Name, func(t *testing.T) {

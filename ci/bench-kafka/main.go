@@ -20,7 +20,7 @@ import (
 type options struct {
 	refbroker, kafkaLib, dir, jsonFile string
 	rounds                             int
-	strict                             bool
+	strict, mirror                     bool
 	only                               *regexp.Regexp
 	scale                              float64
 }
@@ -35,6 +35,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often everything is measured, in turns")
 	flag.BoolVar(&o.strict, "strict", false, "fail when a target is missed")
 	flag.StringVar(&only, "only", "", "measure only what has a name that matches `REGEXP`")
+	flag.BoolVar(&o.mirror, "mirror", false, "measure mirroring from one refbroker to another instead")
 	flag.Float64Var(&o.scale, "scale", 1, "multiply the bytes and seconds of each load by `FACTOR`")
 	flag.Parse()
 	// The load shares the processors with the broker, and is to take few of them.
@@ -63,6 +64,9 @@ func run(ctx context.Context, o options, only string) (code int, err error) {
 		}
 		defer func() { _ = os.RemoveAll(o.dir) }()
 	}
+	if o.mirror {
+		return runMirroring(ctx, o)
+	}
 	res := newResults(o)
 	if err := measureStarts(ctx, o, res); err != nil {
 		return 2, err
@@ -71,8 +75,21 @@ func run(ctx context.Context, o options, only string) (code int, err error) {
 		return 2, err
 	}
 	res.print(os.Stdout)
+	return o.end(res.report(), res.met())
+}
+
+func runMirroring(ctx context.Context, o options) (code int, err error) {
+	rows, err := measureMirroring(ctx, o)
+	if err != nil {
+		return 2, err
+	}
+	return o.end(rows, printMirroring(os.Stdout, o, rows))
+}
+
+// end writes the results down, and gives the code to end with.
+func (o options) end(results any, met bool) (code int, err error) {
 	if o.jsonFile != "" {
-		raw, err := json.MarshalIndent(res.report(), "", "  ")
+		raw, err := json.MarshalIndent(results, "", "  ")
 		if err == nil {
 			err = os.WriteFile(o.jsonFile, append(raw, '\n'), 0o644)
 		}
@@ -80,7 +97,7 @@ func run(ctx context.Context, o options, only string) (code int, err error) {
 			return 2, fmt.Errorf("-json: %w", err)
 		}
 	}
-	if o.strict && !res.met() {
+	if o.strict && !met {
 		return 1, nil
 	}
 	return 0, nil

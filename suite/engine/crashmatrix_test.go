@@ -38,3 +38,37 @@ func TestThePartOfTheCrashMatrixCoversAllPairs(t *testing.T) {
 	require.Equal(t, pairs(CrashMatrix()), pairs(CoveringCrashes()))
 	require.Len(t, CoveringCrashes(), 4*len(chaos.Points()))
 }
+
+// A part of the covering cells, as CI runs one, has each role, each act and each
+// gate.
+func TestAShardOfTheCrashMatrixHasOneOfEach(t *testing.T) {
+	single := func(all []Scenario) map[string]bool {
+		seen := map[string]bool{}
+		for _, s := range all {
+			seen[string(s.Node.Target.Role)], seen[string(s.Node.Act)], seen[s.Node.Point] = true, true, true
+		}
+		return seen
+	}
+	for n := 1; n <= 4; n++ {
+		for i := 1; i <= n; i++ {
+			require.Equal(t, single(CrashMatrix()), single(ShardOfCrashes(CoveringCrashes(), i, n)), "%d/%d", i, n)
+		}
+	}
+	names := func(all ...Scenario) (names []string) {
+		for _, s := range all {
+			names = append(names, s.Name)
+		}
+		return names
+	}
+	for _, all := range [][]Scenario{CoveringCrashes(), CrashMatrix()} {
+		for _, n := range []int{1, 3, 4, 7} {
+			var parts []Scenario
+			for i := 1; i <= n; i++ {
+				part := ShardOfCrashes(all, i, n)
+				require.InDelta(t, len(all)/n, len(part), 1)
+				parts = append(parts, part...)
+			}
+			require.ElementsMatch(t, names(all...), names(parts...), "%d parts are all, each once", n)
+		}
+	}
+}

@@ -69,8 +69,8 @@ func (f *fetching) poll(ctx context.Context) round {
 		// before its read: a change in between is not missed.
 		last := changes
 		changes = []<-chan struct{}{f.env.Quorum.Changed()}
-		if over || len(last) > 0 && last[0] != changes[0] {
-			last = nil // other names, or other leaders
+		if over {
+			last = nil
 		}
 		r := f.read(f.env.Quorum.Image(), &changes, last, &before)
 		if over || r.urgent || r.bytes >= int(f.request.MinBytes) || ctx.Err() != nil {
@@ -103,7 +103,8 @@ func (r *round) release() {
 
 // read reads all partitions. last are the channels of the round before: of a
 // partition that had nothing then, and has not changed since, that is said again,
-// so that one of a thousand that changes costs one read.
+// so that one of a thousand that changes costs one read. Another role is a change
+// too, and another topic of the same name has channels of its own.
 func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}, last []<-chan struct{}, before *round) round {
 	r := round{sections: map[int]*storage.Section{}}
 	place := -1

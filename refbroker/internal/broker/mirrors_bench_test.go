@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +28,7 @@ func BenchmarkStop(b *testing.B) {
 	for b.Loop() {
 		var before *stopCost
 		for _, n := range sizes {
-			c := stopMany(b, n, 100)
+			c := stopMany(b, n, 100, false)
 			b.Logf("%s", c.describe(before))
 			b.ReportMetric(c.took.Seconds(), fmt.Sprintf("s/%d-partitions", n))
 			before = &c
@@ -41,7 +42,7 @@ func BenchmarkStopProducers(b *testing.B) {
 	producers := numbers(b, "WATERSHED_STOP_PRODUCERS", "1,100,10000")
 	for b.Loop() {
 		for _, n := range producers {
-			c := stopMany(b, 100, n)
+			c := stopMany(b, 100, n, false)
 			b.Logf("%s", c.describe(nil))
 			b.ReportMetric(c.took.Seconds(), fmt.Sprintf("s/%d-producers", n))
 		}
@@ -73,15 +74,19 @@ func (c stopCost) describe(before *stopCost) string {
 	return text
 }
 
-// stopMany times a stop.
-func stopMany(b *testing.B, partitions, producers int32) stopCost {
+// stopMany times a stop. whole is one that cuts nothing.
+func stopMany(b *testing.B, partitions, producers int32, whole bool) stopCost {
 	c := startStopCluster(b)
+	c.whole = whole
 	defer c.close()
 	c.fill(partitions, producers)
 
-	cpu := processorTime(b)
+	before, cpu := busy(), processorTime(b)
 	cost := c.stop(partitions, producers)
 	cost.cpu = processorTime(b) - cpu
+	if all := busy() - before; all > 0 {
+		cost.others = max(0, (all-cost.cpu).Seconds()) / (cost.took.Seconds() * float64(runtime.NumCPU()))
+	}
 	c.check(partitions, producers)
 	return cost
 }
@@ -90,6 +95,21 @@ func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// busy is what the machine's processors have worked since its start, 0 where that
+// is not told.
+func busy() time.Duration {
+	raw, _ := os.ReadFile("/proc/stat")
+	first, _, _ := strings.Cut(string(raw), "\n")
+	var ticks int64
+	for i, f := range strings.Fields(first) {
+		v, err := strconv.ParseInt(f, 10, 64)
+		if err == nil && i != 4 && i != 5 && i <= 8 { // idle, waiting for a disk; guests are users
+			ticks += v
+		}
+	}
+	return time.Duration(ticks) * (time.Second / 100) // USER_HZ
 }
 
 func startStopCluster(b *testing.B) *stopCluster {

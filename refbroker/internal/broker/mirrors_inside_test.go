@@ -43,6 +43,7 @@ func beginsInside(t *testing.T) *mirrorNode {
 // source has it; so too into a topic that is copied anew, after a restart, and
 // through a stop.
 func TestASourceThatBeginsInsideABatch(t *testing.T) {
+	t.Parallel()
 	a := beginsInside(t)
 	b := startMirrorNode(t, clusterB)
 	same := func() {
@@ -87,6 +88,7 @@ func TestASourceThatBeginsInsideABatch(t *testing.T) {
 // The same where the batch is all there is of an open transaction: a stop cuts
 // it away, and the barrier lies at the log's start.
 func TestAStopAtALogStartInsideABatch(t *testing.T) {
+	t.Parallel()
 	a := newSource(t, clusterA)
 	b := startMirrorNode(t, clusterB)
 	open := a.client(kgo.TransactionalID("open"), kgo.TransactionTimeout(10*time.Minute), kgo.ProducerLinger(time.Minute))
@@ -114,6 +116,7 @@ func TestAStopAtALogStartInsideABatch(t *testing.T) {
 // On three nodes the followers take the batch whole too; so does a replica that
 // is added to the source's own partition.
 func TestReplicasOfALogThatBeginsInsideABatch(t *testing.T) {
+	t.Parallel()
 	a := beginsInside(t)
 	c := startCluster(t, 3)
 	c.mirror(a)

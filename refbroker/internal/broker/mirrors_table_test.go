@@ -347,6 +347,7 @@ func (c *controlCluster) try(node int32, pass, row string, call int, want callOu
 // understand (OPS-1). The source lives, and any node is asked; then it is dead,
 // and the controller is asked. Time is virtual.
 func TestEveryCallInEveryState(t *testing.T) {
+	t.Parallel() // virtual time is no processor's
 	table, deadSource := controlTable()
 	require.Len(t, table, len(quorum.MirrorStates())+4, "every state, and what is no state; nothing mirrors in UNKNOWN")
 	synctest.Test(t, func(t *testing.T) {
@@ -374,6 +375,7 @@ func TestEveryCallInEveryState(t *testing.T) {
 // Each call is made while the quorum's leader dies and another one takes over, and
 // repeated as clients do: the outcome is the table's.
 func TestEveryCallWhileTheControllerMoves(t *testing.T) {
+	t.Parallel()
 	table, _ := controlTable()
 	synctest.Test(t, func(t *testing.T) {
 		c := newControlCluster(t, "moves")

@@ -137,7 +137,6 @@ func eachVersion(t *testing.T, f func(t *testing.T, n *running)) {
 }
 
 func TestTransactionsEndToEnd(t *testing.T) {
-	t.Parallel()
 	eachVersion(t, func(t *testing.T, n *running) {
 		cl := n.producer(t, "x", time.Minute)
 		transaction(t, cl, kgo.TryCommit, "c1", "c2", "c3")
@@ -150,7 +149,6 @@ func TestTransactionsEndToEnd(t *testing.T) {
 }
 
 func TestSecondProducerFencesFirst(t *testing.T) {
-	t.Parallel()
 	eachVersion(t, func(t *testing.T, n *running) {
 		first := n.producer(t, "x", time.Minute)
 		transaction(t, first, kgo.TryCommit, "c1")
@@ -167,7 +165,6 @@ func TestSecondProducerFencesFirst(t *testing.T) {
 }
 
 func TestTransactionTimesOut(t *testing.T) {
-	t.Parallel()
 	eachVersion(t, func(t *testing.T, n *running) {
 		cl := n.producer(t, "x", 300*time.Millisecond)
 		transaction(t, cl, kgo.TryCommit, "c1")
@@ -183,7 +180,6 @@ func TestTransactionTimesOut(t *testing.T) {
 }
 
 func TestTransactionsOverRestart(t *testing.T) {
-	t.Parallel()
 	eachVersion(t, func(t *testing.T, n *running) {
 		cl := n.producer(t, "x", time.Minute)
 		transaction(t, cl, kgo.TryCommit, "c1")

@@ -35,7 +35,11 @@ type conn struct {
 	versions    map[int16]int16 // the broker's highest, by API key
 	mirrors     bool            // it offers mirroring, and so knows barrier lists
 	correlation int32
-	format      *kmsg.RequestFormatter
+	// reuses: a response is of no use once the next request is sent, and buffer is
+	// read into again.
+	reuses bool
+	buffer []byte
+	format *kmsg.RequestFormatter
 }
 
 // dial connects to a broker and checks that it belongs to the cluster; an
@@ -179,7 +183,10 @@ func (c *conn) exchange(req kmsg.Request) ([]byte, error) {
 	if _, err := c.Write(c.format.AppendRequest(nil, req, c.correlation)); err != nil {
 		return nil, err
 	}
-	raw, _, err := peer.ReadResponse(c, c.correlation)
+	raw, _, err := peer.ReadResponseInto(c, c.correlation, c.buffer)
+	if c.reuses {
+		c.buffer = raw
+	}
 	return raw, err
 }
 

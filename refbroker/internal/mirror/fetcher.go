@@ -25,7 +25,15 @@ const (
 	fetchFirstWait = 10 * time.Millisecond
 	// removedPause is how long a fetcher waits before it connects anew without
 	// the partitions that left.
-	removedPause      = 5 * time.Millisecond
+	removedPause = 5 * time.Millisecond
+	// A source that is written to all the time answers each fetch at once, with what
+	// little came since the last. After one of less than smallFetch a fetcher waits
+	// for more: each request costs the source what a hundred records do.
+	smallFetch      = 512 << 10
+	smallFetchPause = 5 * time.Millisecond
+	// takeTogether is how many partitions of a response are appended at a time.
+	takeTogether = 4
+
 	fetchMinBytes     = 1
 	fetchMaxBytes     = 10 << 20
 	fetchPartitionMax = 1 << 20
@@ -165,10 +173,13 @@ func (f *fetcher) run(ctx context.Context) {
 		if changed != last {
 			last, wait = changed, fetchFirstWait
 		}
-		err := f.once(ctx, &c, active, wait)
+		n, err := f.once(ctx, &c, active, wait)
 		wait = min(2*wait, fetchWait)
 		if err == nil {
 			retry.reset()
+			if n > 0 && n < smallFetch && !sleep(ctx, smallFetchPause) {
+				return
+			}
 			continue
 		}
 		drop()
@@ -214,8 +225,9 @@ func (f *fetcher) active() ([]*registration, <-chan struct{}) {
 	return all, f.changed
 }
 
-// once sends one fetch and appends what it brings.
-func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wait time.Duration) error {
+// once sends one fetch and appends what it brings. It says how many bytes that
+// were.
+func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wait time.Duration) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f.mu.Lock()
@@ -224,7 +236,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 		if r.gone && !f.keepLate { // since active was asked
 			f.cancel = nil
 			f.mu.Unlock()
-			return errRemoved
+			return 0, errRemoved
 		}
 	}
 	f.mu.Unlock()
@@ -235,7 +247,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 	}()
 	if f.throttle != nil {
 		if err := f.throttle.wait(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	var resp *kmsg.FetchResponse
@@ -250,6 +262,7 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 				return err
 			}
 			*c = fresh
+			fresh.reuses = true // what a fetch brings is in the logs before the next
 		}
 		resp, err = ask[*kmsg.FetchResponse](ctx, *c, f.request(active, wait))
 		return err
@@ -259,21 +272,29 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 			// A dial that is called off tells no cause of its own. Taken for a
 			// failure, it would have every other partition yielded, whose return
 			// calls off the next dial, and so on.
-			return cause
+			return 0, cause
 		}
-		return err
+		return 0, err
 	}
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return fmt.Errorf("fetch: %w", err)
+		return 0, fmt.Errorf("fetch: %w", err)
+	}
+	n := bytesOf(resp)
+	if n == 0 {
+		(*c).buffer = nil // a source at rest holds no memory here
 	}
 	if f.throttle != nil {
-		f.throttle.take(bytesOf(resp))
+		f.throttle.take(n)
 	}
 	asked := make(map[partitionKey]*registration, 2*len(active))
 	for _, r := range active { // a response names a topic or its id (version 13)
 		asked[partitionKey{topic: r.topic, index: r.index}] = r
 		asked[partitionKey{id: r.id, index: r.index}] = r
 	}
+	// Much is checked and written by several at a time, or a source that is written
+	// to by many is ahead of its mirror for good.
+	var taking sync.WaitGroup
+	slots := make(chan struct{}, takeTogether)
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		for j := range t.Partitions {
@@ -281,12 +302,22 @@ func (f *fetcher) once(ctx context.Context, c **conn, active []*registration, wa
 			if t.Topic == "" {
 				key.id = t.TopicID
 			}
-			if r, ok := asked[key]; ok {
+			r, ok := asked[key]
+			switch {
+			case !ok:
+			case n < smallFetch:
 				f.take(r, &t.Partitions[j])
+			default:
+				slots <- struct{}{}
+				taking.Go(func() {
+					f.take(r, &t.Partitions[j])
+					<-slots
+				})
 			}
 		}
 	}
-	return context.Cause(ctx)
+	taking.Wait()
+	return n, context.Cause(ctx)
 }
 
 func (f *fetcher) request(regs []*registration, wait time.Duration) *kmsg.FetchRequest {

@@ -17,6 +17,12 @@ const maxResponse = 128 << 20
 // be the request's. begun is false where the other side ended the connection
 // without a word: it had closed it before the request came.
 func ReadResponse(r io.Reader, correlation int32) (raw []byte, begun bool, err error) {
+	return ReadResponseInto(r, correlation, nil)
+}
+
+// ReadResponseInto is ReadResponse into a buffer that an earlier one left, if that
+// is large enough. A new one has room for more, so that the next may use it.
+func ReadResponseInto(r io.Reader, correlation int32, buffer []byte) (raw []byte, begun bool, err error) {
 	var head [8]byte
 	if n, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, n > 0 || !errors.Is(err, io.EOF), err
@@ -28,7 +34,10 @@ func ReadResponse(r io.Reader, correlation int32) (raw []byte, begun bool, err e
 	if got != correlation {
 		return nil, true, fmt.Errorf("response to request %d, not %d", got, correlation)
 	}
-	raw = make([]byte, size-4)
+	if raw = buffer[:0]; cap(raw) < int(size-4) {
+		raw = make([]byte, 0, max(int(size-4), 2*cap(raw)))
+	}
+	raw = raw[:size-4]
 	_, err = io.ReadFull(r, raw)
 	return raw, true, err
 }

@@ -210,8 +210,12 @@ func (p *Partition) OutOfRange(leaderEpoch int32, leaderStart int64, below []Bar
 
 // followStops notes the stops, and has the log follow the truncations of
 // mirroring. Stops that lie above all cuts say nothing of the log as it is, so
-// that they and the cuts are one write (OPS-3). order is held.
+// that they and the cuts are one write (OPS-3). A leader that has yet to make the
+// cut of a stop notes the stop with that cut: nothing is appended before. order is held.
 func (p *Partition) followStops(r role, stops []psm.Stop) error {
+	if r.stopping && r.leader == p.node && p.uncut(r) {
+		stops = slices.DeleteFunc(slices.Clone(stops), func(s psm.Stop) bool { return s.Epoch == r.cut.epoch })
+	}
 	known := p.log.Stops()
 	end := p.log.Marks().LogEnd
 	for _, c := range r.cuts {

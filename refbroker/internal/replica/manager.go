@@ -80,7 +80,7 @@ type Manager struct {
 	loops    sync.WaitGroup
 	closed   bool
 	// seen is what was applied last to each partition. Under applying.
-	seen map[string]applied
+	seen map[key]applied
 	// swept: logs that were reassigned away while the node was down are gone.
 	swept bool
 	// made: folders of logs were made since the logs folder was synced.
@@ -98,7 +98,7 @@ type Manager struct {
 
 	mu    sync.RWMutex
 	parts map[key]*Partition
-	known map[string]bool // topics of the last image
+	known map[string]int32 // topics of the last image, and how many partitions they have
 }
 
 type key struct {
@@ -136,7 +136,7 @@ func NewManager(cfg Config) (*Manager, error) {
 	m := &Manager{
 		joining: make(chan struct{}, 1),
 		cfg:     cfg, dir: cfg.Dir, fs: cfg.Host.FS, applying: lock.New(), saving: lock.New(),
-		seen: map[string]applied{}, parts: map[key]*Partition{}, known: map[string]bool{},
+		seen: map[key]applied{}, parts: map[key]*Partition{},
 	}
 	m.deflate = deflate()
 	inflate := sync.OnceValue(func() kgo.Decompressor { return kgo.DefaultDecompressor() })
@@ -232,7 +232,7 @@ func (m *Manager) Partition(topic string, index int32) (API, error) {
 	if p, ok := m.parts[key{topic, index}]; ok {
 		return p, nil
 	}
-	if m.known[partitionName(topic, index)] {
+	if index >= 0 && index < m.known[topic] {
 		return nil, fmt.Errorf("%s has no replica on node %d: %w", partitionName(topic, index), m.cfg.NodeID, kerr.NotLeaderForPartition)
 	}
 	return nil, fmt.Errorf("%s: %w", partitionName(topic, index), kerr.UnknownTopicOrPartition)

@@ -89,6 +89,10 @@ func parseOffsets(raw []byte) (map[string]int64, error) {
 func (m *Manager) saveMarks() error {
 	m.saving.Lock()
 	defer m.saving.Unlock()
+	return m.saveMarksLocked()
+}
+
+func (m *Manager) saveMarksLocked() error {
 	next := marks{map[string]int64{}, map[string]int64{}, map[string]int64{}}
 	var recovery, high, start bytes.Buffer
 	parts := m.All()
@@ -96,6 +100,12 @@ func (m *Manager) saveMarks() error {
 	for _, p := range parts {
 		o := p.log.Marks()
 		point := p.log.RecoveryPoint()
+		if p.ReadOnly() {
+			// A stop cuts to the last stable offset. To have recovery read again what
+			// lies above it is cheaper than a new checkpoint for each partition that
+			// stops (OPS-3).
+			point = min(point, o.LastStable)
+		}
 		next.recovery[p.Name()], next.high[p.Name()] = point, o.HighWatermark
 		fmt.Fprintf(&recovery, "%s %d %d\n", p.topic, p.index, point)
 		fmt.Fprintf(&high, "%s %d %d\n", p.topic, p.index, o.HighWatermark)
@@ -123,12 +133,11 @@ func (m *Manager) saveMarks() error {
 // of it is on disk than is there: recovery would trust what is written behind
 // the cut.
 func (m *Manager) lowered(p *Partition) error {
-	end := p.log.Marks().LogEnd
 	m.saving.Lock()
-	stale := m.saved.recovery[p.Name()] > end
-	m.saving.Unlock()
-	if !stale {
+	defer m.saving.Unlock()
+	// Who waited for the lock may find that another's checkpoints have its cut too.
+	if m.saved.recovery[p.Name()] <= p.log.Marks().LogEnd {
 		return nil
 	}
-	return m.saveMarks()
+	return m.saveMarksLocked()
 }

@@ -200,9 +200,10 @@ func (p *Partition) cut(offset int64, epoch int32) error {
 		p.mu.Unlock()
 		p.raiseHighWatermark()
 	}
-	// Followers find the cut in the quorum's list; so would this log, later.
+	// Followers find the cut in the quorum's list; so would this log, later. The
+	// stop is noted with it, before the barrier is appended.
 	if p.log.CutEpoch() < epoch {
-		if err := p.log.SetCutEpoch(epoch); err != nil {
+		if err := p.log.SetStopsCut(p.stops, epoch); err != nil {
 			return fmt.Errorf("%s: note the cut to %d: %w", p.Name(), offset, storageError(err))
 		}
 	}

@@ -256,6 +256,8 @@ func TestWhatAStopRecordsIsOnDisk(t *testing.T) {
 	p, _ := stopping(t, w)
 	require.EqualValues(t, 4, p.log.RecoveryPoint(), "settled")
 	require.NoError(t, w.m.saveMarks())
+	require.EqualValues(t, 2, w.m.saved.recovery["t-0"], "what a stop may cut is not said to be on disk")
+	w.m.saved.recovery["t-0"] = 4 // as from before it was a mirror's
 	disk.refuse = fileRecovery
 	require.Error(t, p.Cut(2, 5))
 	require.EqualValues(t, 2, p.Offsets().LogEnd)

@@ -25,6 +25,7 @@ type Partition struct {
 	node     int32
 	internal bool
 	profile  quorum.Profile
+	name     string // "topic-index"
 	log      *storage.Log
 	defects  defect.Set
 	logger   *slog.Logger
@@ -113,7 +114,7 @@ func (p *Partition) TopicID() [16]byte { return p.topicID }
 func (p *Partition) Index() int32 { return p.index }
 
 // Name is "topic-index".
-func (p *Partition) Name() string { return partitionName(p.topic, p.index) }
+func (p *Partition) Name() string { return p.name }
 
 func partitionName(topic string, index int32) string { return fmt.Sprintf("%s-%d", topic, index) }
 

@@ -20,7 +20,7 @@ func (m *Manager) remove(k key, p *Partition) error {
 	m.mu.Lock()
 	delete(m.parts, k)
 	m.mu.Unlock()
-	delete(m.seen, p.Name())
+	delete(m.seen, k)
 	if err := p.close(false); err != nil {
 		m.cfg.Logger.Warn("log to delete was not closed", "partition", p.Name(), "error", err)
 	}
