@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Act is what happens to a node.
@@ -24,10 +26,97 @@ const (
 	// nobody replicates from it, though it goes on to lead. Then it is killed, with
 	// what it did alone.
 	Strand Act = "strand"
+
+	// Stop ends the node cleanly (SIGTERM), and Restart starts it again at once.
+	Stop    Act = "stop"
+	Restart Act = "restart"
+	// Vanish ends the node as a power cut does: kill -9, and no end of a connection
+	// tells anybody; who asks it gets no answer, not even a refusal.
+	Vanish Act = "vanish"
+	// SlowClose ends the node cleanly, and the ends of its connections reach the
+	// others late.
+	SlowClose Act = "slow-close"
+	// Depose pauses the node until another has its role, and lets it go on then.
+	Depose Act = "depose"
+	// CutInbound loses what others of its cluster send to the node, CutOutbound what
+	// it sends to them.
+	CutInbound  Act = "cut-inbound"
+	CutOutbound Act = "cut-outbound"
+	// DelayPeers and SlowPeers delay every byte between the node and the others, and
+	// let few a second through.
+	DelayPeers Act = "latency"
+	SlowPeers  Act = "bandwidth"
+	// HoldPeers holds everything between the node and the others, and delivers it at
+	// the heal, late and in order.
+	HoldPeers Act = "hold-and-release"
+	// ResetPeers ends every connection between the node and the others with RST, idle
+	// ones too.
+	ResetPeers Act = "reset"
+	// CutPeersInFrame ends connections between the node and the others in the middle
+	// of a message.
+	CutPeersInFrame Act = "cut-in-frame"
+	// BelowMinISR keeps followers from the node until fewer replicas are in sync than
+	// writes need. The quorum goes on.
+	BelowMinISR Act = "isr-below-min"
+	// DiskFull has everything fail that needs space on the node's disk.
+	DiskFull Act = "disk-full"
+	// SlowSync has each sync of a file of the node's take longer.
+	SlowSync Act = "slow-sync"
+	// ClockSkew has the node's wall clock be wrong by so much.
+	ClockSkew Act = "clock-skew"
+	// Each of these holds one message, and what follows it on its connection: a
+	// transaction's end on its way to the node, the node's answer to a producer, its
+	// answer to a follower, and transaction markers on their way between nodes.
+	HoldOneEndTxn    Act = "hold-one-end-txn"
+	HoldOneProduce   Act = "hold-one-produce-response"
+	HoldOneReplica   Act = "hold-one-replica-fetch-response"
+	HoldOneTxnMarker Act = "hold-one-write-txn-markers"
 )
 
-// Acts lists the acts.
+// Acts lists the acts of the default matrix.
 func Acts() []Act { return []Act{Kill, Pause, CutOff, Strand} }
+
+// AllActs lists all.
+func AllActs() []Act {
+	return append(Acts(), Stop, Restart, Vanish, SlowClose, Depose, CutInbound, CutOutbound, DelayPeers, SlowPeers, HoldPeers,
+		ResetPeers, CutPeersInFrame, BelowMinISR, DiskFull, SlowSync, ClockSkew,
+		HoldOneEndTxn, HoldOneProduce, HoldOneReplica, HoldOneTxnMarker)
+}
+
+// What an act does when its plan does not say.
+const (
+	DefaultSync  = 200 * time.Millisecond
+	DefaultClose = time.Second
+	DefaultSkew  = -time.Hour
+)
+
+// Passing acts can keep a stop from its end as long as they last: they are healed
+// while it is on its way, once they have bit.
+func (a Act) Passing() bool {
+	switch a {
+	case Strand, CutInbound, CutOutbound, HoldPeers, BelowMinISR, DiskFull, HoldOneReplica:
+		return true
+	}
+	return false
+}
+
+// AtOnce is what is over when it has struck: the node is there as before.
+func (a Act) AtOnce() bool {
+	switch a {
+	case Restart, Depose, ResetPeers, CutPeersInFrame:
+		return true
+	}
+	return false
+}
+
+// Ends says whether the node is down until the heal.
+func (a Act) Ends() bool {
+	switch a {
+	case Kill, Strand, Stop, Vanish, SlowClose:
+		return true
+	}
+	return false
+}
 
 // Role is what a node is to its cluster at the moment at which a fault strikes.
 type Role string
@@ -78,6 +167,10 @@ type NodePlan struct {
 	Target Target
 	// Point is one of [Points], or [FirstWrite].
 	Point string
+	// Delay is that of latency, of syncs and of closes, and what the clock is ahead;
+	// Rate is that of bandwidth, in bytes a second. Zero stands for the defaults.
+	Delay time.Duration
+	Rate  int64
 }
 
 // String prints the plan as one line, which [ParseNode] reads back:
@@ -88,7 +181,14 @@ func (p NodePlan) String() string {
 	if p.Target.Of != "" {
 		s += " of=" + p.Target.Of
 	}
-	return s + fmt.Sprintf(" cluster=%s at=%s", p.Target.Cluster, p.Point)
+	s += fmt.Sprintf(" cluster=%s at=%s", p.Target.Cluster, p.Point)
+	if p.Delay != 0 {
+		s += fmt.Sprintf(" delay=%s", p.Delay)
+	}
+	if p.Rate != 0 {
+		s += fmt.Sprintf(" rate=%d", p.Rate)
+	}
+	return s
 }
 
 // ParseNode reads a plan from its line. The error names what is wrong.
@@ -98,7 +198,8 @@ func ParseNode(line string) (NodePlan, error) {
 		return NodePlan{}, errors.New("node plan: want an act and a role")
 	}
 	p := NodePlan{Act: Act(fields[0]), Target: Target{Role: Role(fields[1])}}
-	to := map[string]*string{"of": &p.Target.Of, "cluster": &p.Target.Cluster, "at": &p.Point}
+	var delay, rate string
+	to := map[string]*string{"of": &p.Target.Of, "cluster": &p.Target.Cluster, "at": &p.Point, "delay": &delay, "rate": &rate}
 	for _, f := range fields[2:] {
 		key, value, ok := strings.Cut(f, "=")
 		at := to[key]
@@ -106,11 +207,22 @@ func ParseNode(line string) (NodePlan, error) {
 		case !ok || value == "":
 			return NodePlan{}, fmt.Errorf("node plan: %q is not key=value", f)
 		case at == nil:
-			return NodePlan{}, fmt.Errorf("node plan: unknown key %q (known: of, cluster, at)", key)
+			return NodePlan{}, fmt.Errorf("node plan: unknown key %q (known: of, cluster, at, delay, rate)", key)
 		case *at != "":
 			return NodePlan{}, fmt.Errorf("node plan: %s is there twice", key)
 		}
 		*at = value
+	}
+	var err error
+	if delay != "" {
+		if p.Delay, err = time.ParseDuration(delay); err != nil {
+			return NodePlan{}, fmt.Errorf("node plan: delay: %w", err)
+		}
+	}
+	if rate != "" {
+		if p.Rate, err = strconv.ParseInt(rate, 10, 64); err != nil {
+			return NodePlan{}, fmt.Errorf("node plan: rate: %w", err)
+		}
 	}
 	return p, p.Validate()
 }
@@ -119,8 +231,8 @@ func ParseNode(line string) (NodePlan, error) {
 func (p NodePlan) Validate() error {
 	word := func(s string) bool { return s != "" && !strings.ContainsAny(s, " \t\r\n\v\f=") }
 	switch {
-	case !slices.Contains(Acts(), p.Act):
-		return fmt.Errorf("node plan: unknown act %q (known: %v)", p.Act, Acts())
+	case !slices.Contains(AllActs(), p.Act):
+		return fmt.Errorf("node plan: unknown act %q (known: %v)", p.Act, AllActs())
 	case !slices.Contains(Roles(), p.Target.Role):
 		return fmt.Errorf("node plan: unknown role %q (known: %v)", p.Target.Role, Roles())
 	case !word(p.Target.Cluster):
@@ -134,6 +246,38 @@ func (p NodePlan) Validate() error {
 	}
 	if _, _, err := p.Target.partition(); err != nil {
 		return fmt.Errorf("node plan: %w", err)
+	}
+	return p.validateAmounts()
+}
+
+func (p NodePlan) validateAmounts() error {
+	most := maxDelay
+	switch p.Act {
+	case ClockSkew:
+		most = 1000 * time.Hour
+		if p.Delay < -most {
+			return fmt.Errorf("node plan: delay %s must lie between %s and %s", p.Delay, -most, most)
+		}
+	case DelayPeers, SlowSync, SlowClose:
+		if p.Delay < 0 {
+			return fmt.Errorf("node plan: delay %s must lie between 0 and %s", p.Delay, most)
+		}
+	default:
+		if p.Delay != 0 {
+			return fmt.Errorf("node plan: %s knows no delay", p.Act)
+		}
+	}
+	switch {
+	case p.Delay > most:
+		return fmt.Errorf("node plan: delay %s must be at most %s", p.Delay, most)
+	case p.Act != SlowPeers && p.Rate != 0:
+		return fmt.Errorf("node plan: %s knows no rate", p.Act)
+	case p.Rate < 0 || p.Rate > maxRate:
+		return fmt.Errorf("node plan: rate %d must lie between 0 and %d", p.Rate, int64(maxRate))
+	case p.Act == BelowMinISR && p.Target.Role != Leader && p.Target.Role != Source:
+		return fmt.Errorf("node plan: %s is a leader's, not a %s's", p.Act, p.Target.Role)
+	case p.Act == Depose && p.Target.Role == Follower:
+		return fmt.Errorf("node plan: a follower has no role to lose")
 	}
 	return nil
 }

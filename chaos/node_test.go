@@ -13,16 +13,34 @@ import (
 	"watershed.example/topologies"
 )
 
-func TestANodePlanPrintsAndParsesBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func nodePlans() *rapid.Generator[NodePlan] {
+	return rapid.Custom(func(t *rapid.T) NodePlan {
 		p := NodePlan{
-			Act:    rapid.SampledFrom(Acts()).Draw(t, "act"),
+			Act:    rapid.SampledFrom(AllActs()).Draw(t, "act"),
 			Target: Target{Role: rapid.SampledFrom(Roles()).Draw(t, "role"), Cluster: rapid.StringMatching(`[A-Z][a-z0-9]{0,5}`).Draw(t, "cluster")},
 			Point:  rapid.SampledFrom(append(Points(), FirstWrite)).Draw(t, "point"),
+		}
+		if p.Act == BelowMinISR || p.Act == Depose {
+			p.Target.Role = Leader
 		}
 		if p.Target.Role != Controller {
 			p.Target.Of = rapid.StringMatching(`[a-z][a-z.-]{0,5}-[1-9][0-9]{0,3}`).Draw(t, "of")
 		}
+		switch p.Act {
+		case ClockSkew:
+			p.Delay = time.Duration(rapid.Int64Range(-int64(time.Hour), int64(time.Hour)).Draw(t, "ahead"))
+		case DelayPeers, SlowSync, SlowClose:
+			p.Delay = time.Duration(rapid.Int64Range(0, int64(maxDelay)).Draw(t, "delay"))
+		case SlowPeers:
+			p.Rate = rapid.Int64Range(0, maxRate).Draw(t, "rate")
+		}
+		return p
+	})
+}
+
+func TestANodePlanPrintsAndParsesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := nodePlans().Draw(t, "plan")
 		got, err := ParseNode(p.String())
 		require.NoError(t, err, p)
 		require.Equal(t, p, got)
@@ -34,19 +52,27 @@ func TestANodePlanPrintsAndParsesBack(t *testing.T) {
 
 func TestANodePlanThatIsWrongIsRefused(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                             "want an act and a role",
-		"drown leader of=t-0 cluster=B":                `unknown act "drown"`,
-		"kill king cluster=B":                          `unknown role "king"`,
-		"kill controller at=first-write":               `"" is no name of a cluster`,
-		"kill leader cluster=B":                        `"" is nothing to have a leader`,
-		"kill controller of=t-0 cluster=B":             "a controller is that of its cluster",
-		"kill controller cluster=B":                    `unknown point ""`,
-		"kill controller cluster=B at=noon":            `unknown point "noon"`,
-		"kill leader of=t cluster=B at=first-write":    `"t" is no partition`,
-		"kill leader of=t-x cluster=B at=first-write":  `"t-x" is no partition`,
-		"kill leader of=t-0 of=t-1 cluster=B":          "of is there twice",
-		"kill leader of=t-0 cluster=B when=first-wish": `unknown key "when"`,
-		"kill leader of":                               `"of" is not key=value`,
+		"":                                                                 "want an act and a role",
+		"drown leader of=t-0 cluster=B":                                    `unknown act "drown"`,
+		"kill king cluster=B":                                              `unknown role "king"`,
+		"kill controller at=first-write":                                   `"" is no name of a cluster`,
+		"kill leader cluster=B":                                            `"" is nothing to have a leader`,
+		"kill controller of=t-0 cluster=B":                                 "a controller is that of its cluster",
+		"kill controller cluster=B":                                        `unknown point ""`,
+		"kill controller cluster=B at=noon":                                `unknown point "noon"`,
+		"kill leader of=t cluster=B at=first-write":                        `"t" is no partition`,
+		"kill leader of=t-x cluster=B at=first-write":                      `"t-x" is no partition`,
+		"kill leader of=t-0 of=t-1 cluster=B":                              "of is there twice",
+		"kill leader of=t-0 cluster=B when=first-wish":                     `unknown key "when"`,
+		"kill leader of=t-0 cluster=B at=first-write delay=1s":             "kill knows no delay",
+		"kill leader of=t-0 cluster=B at=first-write rate=1":               "kill knows no rate",
+		"latency leader of=t-0 cluster=B at=first-write delay=-1s":         "delay -1s must lie between 0 and",
+		"latency leader of=t-0 cluster=B at=first-write delay=2h":          "delay 2h0m0s must be at most",
+		"clock-skew leader of=t-0 cluster=B at=first-write delay=-100000h": "must lie between",
+		"bandwidth leader of=t-0 cluster=B at=first-write rate=-1":         "rate -1 must lie between",
+		"isr-below-min controller cluster=B at=first-write":                "is a leader's",
+		"depose follower of=t-0 cluster=B at=first-write":                  "has no role to lose",
+		"kill leader of":                                                   `"of" is not key=value`,
 	} {
 		_, err := ParseNode(line)
 		require.ErrorContains(t, err, want, line)

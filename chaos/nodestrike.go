@@ -19,19 +19,43 @@ type NodeProof struct {
 	Struck, Ended time.Time
 	// Ends counts kills and pauses of the node.
 	Ends int64
-	// Dropped bytes were lost between it and the other nodes.
-	Dropped int64
+	// Dropped bytes were lost between it and the other nodes, Held ones and Delayed
+	// ones were late, Reset connections were ended by RST.
+	Dropped, Held, Delayed, Reset int64
+	// Messages were held alone, and of Cut ones half got through; LateEnds of
+	// connections came late.
+	Messages, Cut, LateEnds int64
+	// Effects counts what else the act is about: roles that moved, to node Next, replicas that
+	// are in sync no more, writes refused, syncs slowed, wrong times read.
+	Effects int64
+	Next    int
 }
 
 // Bit says whether the fault took effect.
 func (p NodeProof) Bit() bool {
 	switch p.Plan.Act {
-	case Kill, Pause:
+	case Kill, Pause, Stop, Restart:
 		return p.Ends > 0
-	case CutOff:
+	case CutOff, CutInbound, CutOutbound:
 		return p.Dropped > 0
-	case Strand:
+	case Strand, Vanish:
 		return p.Ends > 0 && p.Dropped > 0
+	case SlowClose:
+		return p.Ends > 0 && p.LateEnds > 0
+	case BelowMinISR:
+		return p.Dropped > 0 && p.Effects > 0
+	case DelayPeers, SlowPeers:
+		return p.Delayed > 0
+	case HoldPeers:
+		return p.Held > 0
+	case ResetPeers:
+		return p.Reset > 0
+	case CutPeersInFrame:
+		return p.Cut > 0
+	case HoldOneEndTxn, HoldOneProduce, HoldOneReplica, HoldOneTxnMarker:
+		return p.Messages > 0
+	case Depose, DiskFull, SlowSync, ClockSkew:
+		return p.Effects > 0
 	}
 	return false
 }
@@ -45,7 +69,20 @@ func (p NodeProof) String() string {
 	if !p.Bit() {
 		verdict = "did NOT bite"
 	}
-	return fmt.Sprintf("%s %s node %d: %d ends, %d B dropped", p.Plan, verdict, p.Node, p.Ends, p.Dropped)
+	said := fmt.Sprintf("%s %s node %d: %d ends, %d B dropped", p.Plan, verdict, p.Node, p.Ends, p.Dropped)
+	add := func(n int64, what string) {
+		if n > 0 {
+			said += fmt.Sprintf(", %d %s", n, what)
+		}
+	}
+	add(p.Held, "B held")
+	add(p.Delayed, "B delayed")
+	add(p.Reset, "connections reset")
+	add(p.Messages, "messages held")
+	add(p.Cut, "messages cut")
+	add(p.LateEnds, "ends of connections late")
+	add(p.Effects, "effects")
+	return said
 }
 
 // NodeStrike carries out one plan. Its methods are called one after the other.
@@ -56,6 +93,10 @@ type NodeStrike struct {
 	before  map[*fixtures.Link]fixtures.Counts
 	// mirrors are links of mirrors that are cut for the node alone.
 	mirrors []*fixtures.Link
+	// ways are directions of links that behave otherwise.
+	ways []way
+	// wasWell is what the node had met before its machine ailed.
+	wasWell fixtures.Suffered
 	proof   NodeProof
 }
 
@@ -67,7 +108,7 @@ func NewNode(plan NodePlan, cluster *fixtures.Cluster) (*NodeStrike, error) {
 	if cluster == nil || cluster.Name() != plan.Target.Cluster {
 		return nil, fmt.Errorf("strike %s: there is no such cluster", plan)
 	}
-	if (plan.Act == CutOff || plan.Act == Strand) && len(cluster.LinksOf(1)) == 0 {
+	if len(cluster.LinksOf(1)) == 0 && plan.Act != Kill && plan.Act != Pause {
 		return nil, fmt.Errorf("strike %s: the cluster's nodes have no links between them", plan)
 	}
 	if n := len(cluster.Nodes()); n < 2 {
@@ -79,6 +120,13 @@ func NewNode(plan NodePlan, cluster *fixtures.Cluster) (*NodeStrike, error) {
 // Plan is the strike's.
 func (s *NodeStrike) Plan() NodePlan { return s.plan }
 
+// Meaning says what the target's role is about, where that was not known when the plan
+// was made: the transactional id that somebody got.
+func (s *NodeStrike) Meaning(of string) {
+	s.plan.Target.Of = of
+	s.proof.Plan = s.plan
+}
+
 // Node is the one that was struck; nil before.
 func (s *NodeStrike) Node() *fixtures.Node { return s.node }
 
@@ -87,7 +135,15 @@ func (s *NodeStrike) Proof() NodeProof {
 	p := s.proof
 	for l, before := range s.before {
 		c := l.Counts().Since(before)
-		p.Dropped += c.ToServer.Dropped + c.FromServer.Dropped
+		p.Reset += c.Reset
+		for _, t := range []fixtures.Traffic{c.ToServer, c.FromServer} {
+			p.Dropped += t.Dropped
+			p.Held += t.Held
+			p.Delayed += t.Delayed
+			p.Messages += t.Messages
+			p.Cut += t.Cut
+			p.LateEnds += t.LateEnds
+		}
 	}
 	return p
 }
@@ -139,6 +195,24 @@ func (s *NodeStrike) Hit(ctx context.Context) (err error) {
 	case Strand:
 		s.cut(s.peerLinks())
 		err = s.awaitDropped(ctx)
+	case Stop:
+		err = s.end(ctx, s.node.Stop)
+	case Restart:
+		if err = s.end(ctx, s.node.Stop); err == nil {
+			err = s.node.Start(ctx)
+		}
+	case Vanish:
+		err = s.vanish(ctx)
+	case SlowClose:
+		err = s.closeSlowly(ctx)
+	case Depose:
+		err = s.depose(ctx)
+	default:
+		if a, ails := s.plan.ailments(); ails {
+			err = s.ail(ctx, a)
+		} else {
+			_, err = s.onLinks(ctx)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("strike %s: %w", s.plan, err)
@@ -211,15 +285,20 @@ func (s *NodeStrike) Finish(ctx context.Context) error {
 
 // heal ends a cut, and keeps what it lost.
 func (s *NodeStrike) heal() {
-	for l := range s.before {
-		l.Heal()
+	if s.ways == nil {
+		for l := range s.before {
+			l.Heal()
+		}
+	}
+	for _, w := range s.ways {
+		w.set(fixtures.Behaviour{})
 	}
 	for _, l := range s.mirrors {
 		l.HealNode(s.node.Number())
 	}
 	s.mirrors = nil
-	s.proof.Dropped = s.Proof().Dropped
-	s.before = nil
+	s.proof = s.Proof()
+	s.before, s.ways = nil, nil
 }
 
 // Heal ends the fault, if it still lasts: the node is started, goes on, or is
@@ -231,7 +310,7 @@ func (s *NodeStrike) Heal(ctx context.Context) (NodeProof, error) {
 	err := s.Finish(ctx)
 	s.heal()
 	switch s.plan.Act {
-	case Kill, Strand:
+	case Kill, Strand, Stop, Vanish, SlowClose:
 		if s.proof.Ends > 0 {
 			err = errors.Join(err, s.node.Start(ctx))
 		}
@@ -239,6 +318,13 @@ func (s *NodeStrike) Heal(ctx context.Context) (NodeProof, error) {
 		if s.proof.Ends > 0 {
 			err = errors.Join(err, s.node.Resume(ctx))
 		}
+	case Restart:
+		if !s.node.Running() {
+			err = errors.Join(err, s.node.Start(ctx))
+		}
+	}
+	if _, ails := s.plan.ailments(); ails {
+		err = errors.Join(err, s.recover(ctx))
 	}
 	s.proof.Ended = time.Now()
 	if err != nil {

@@ -41,14 +41,26 @@ const (
 	// Reset ends every connection of the link with RST on both sides, idle ones
 	// too, and what is in flight with them.
 	Reset Kind = "reset"
+	// Bandwidth lets so few bytes a second through, in both directions, until the
+	// heal.
+	Bandwidth Kind = "bandwidth"
+	// CutInFrame delivers the first half of the response in flight at the point, ends
+	// its connection, and heals.
+	CutInFrame Kind = "cut-in-frame"
+	// HoldOneFetch holds one Fetch response, and what follows it on its connection,
+	// from before the stop until the point. All other connections go on.
+	HoldOneFetch Kind = "hold-one-fetch-response"
 )
 
-// Kinds lists the faults, without [None].
+// Kinds lists the faults of the default matrix.
 func Kinds() []Kind {
 	return []Kind{
 		Partition, PartitionToSource, PartitionFromSource, Latency, HoldAndRelease, HoldAndDrop, Reset,
 	}
 }
+
+// AllKinds lists all faults, without [None].
+func AllKinds() []Kind { return append(Kinds(), Bandwidth, CutInFrame, HoldOneFetch) }
 
 // The point at which the link is still alive.
 const firstPoint = "before:fetchers-removed"
@@ -96,16 +108,23 @@ type Plan struct {
 	// for [DefaultDelay] and [DefaultJitter]. Seed decides the jitter.
 	Delay, Jitter time.Duration
 	Seed          uint64
+	// Rate is for [Bandwidth], in bytes a second; zero stands for [DefaultRate].
+	Rate int64
 }
 
 // What [Latency] does when its plan does not say.
 const (
 	DefaultDelay  = 80 * time.Millisecond
 	DefaultJitter = 40 * time.Millisecond
+	// DefaultRate of [Bandwidth]: a response with records takes a noticeable while.
+	DefaultRate = 20_000
 )
 
 // maxDelay keeps a plan from outlasting any scenario.
 const maxDelay = time.Minute
+
+// maxRate is more than any link here carries.
+const maxRate = 1 << 40
 
 // String prints the plan as one line, which [Parse] reads back:
 //
@@ -121,6 +140,9 @@ func (p Plan) String() string {
 	}
 	if p.Seed != 0 {
 		fmt.Fprintf(&b, " seed=%d", p.Seed)
+	}
+	if p.Rate != 0 {
+		fmt.Fprintf(&b, " rate=%d", p.Rate)
 	}
 	return b.String()
 }
@@ -154,8 +176,10 @@ func Parse(line string) (Plan, error) {
 			p.Jitter, err = time.ParseDuration(value)
 		case "seed":
 			p.Seed, err = strconv.ParseUint(value, 10, 64)
+		case "rate":
+			p.Rate, err = strconv.ParseInt(value, 10, 64)
 		default:
-			return Plan{}, fmt.Errorf("fault plan: unknown key %q (known: link, at, delay, jitter, seed)", key)
+			return Plan{}, fmt.Errorf("fault plan: unknown key %q (known: link, at, delay, jitter, seed, rate)", key)
 		}
 		if err != nil {
 			return Plan{}, fmt.Errorf("fault plan: %s: %w", key, err)
@@ -167,8 +191,8 @@ func Parse(line string) (Plan, error) {
 // Validate says what is wrong with a plan; nil when a [Strike] can prove it.
 func (p Plan) Validate() error {
 	switch {
-	case p.Kind != None && !slices.Contains(Kinds(), p.Kind):
-		return fmt.Errorf("fault plan: unknown fault %q (known: %s)", p.Kind, join(append([]Kind{None}, Kinds()...)))
+	case p.Kind != None && !slices.Contains(AllKinds(), p.Kind):
+		return fmt.Errorf("fault plan: unknown fault %q (known: %s)", p.Kind, join(append([]Kind{None}, AllKinds()...)))
 	case p.Link == "" || strings.ContainsAny(p.Link, " \t\n="):
 		return fmt.Errorf("fault plan: %q is no name of a link", p.Link)
 	case !slices.Contains(AllPoints(), p.Point):
@@ -177,6 +201,10 @@ func (p Plan) Validate() error {
 		return fmt.Errorf("fault plan: delay %s and jitter %s must lie between 0 and %s", p.Delay, p.Jitter, maxDelay)
 	case p.Kind != Latency && (p.Delay != 0 || p.Jitter != 0):
 		return fmt.Errorf("fault plan: %s knows no delay", p.Kind)
+	case p.Rate < 0 || p.Rate > maxRate:
+		return fmt.Errorf("fault plan: rate %d must lie between 0 and %d", p.Rate, int64(maxRate))
+	case p.Kind != Bandwidth && p.Rate != 0:
+		return fmt.Errorf("fault plan: %s knows no rate", p.Kind)
 	}
 	return nil
 }
@@ -195,7 +223,7 @@ func (p Plan) InFlight() bool {
 	switch p.Kind {
 	case None:
 		return false
-	case HoldAndRelease, HoldAndDrop:
+	case HoldAndRelease, HoldAndDrop, HoldOneFetch:
 		return true
 	}
 	return p.Point != firstPoint

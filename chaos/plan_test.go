@@ -13,7 +13,7 @@ import (
 func plans() *rapid.Generator[Plan] {
 	return rapid.Custom(func(t *rapid.T) Plan {
 		p := Plan{
-			Kind:  rapid.SampledFrom(append(Kinds(), None)).Draw(t, "kind"),
+			Kind:  rapid.SampledFrom(append(AllKinds(), None)).Draw(t, "kind"),
 			Link:  rapid.StringMatching(`[A-Z][a-z0-9]{0,5}->[A-Z]`).Draw(t, "link"),
 			Point: rapid.SampledFrom(Points()).Draw(t, "point"),
 			Seed:  rapid.Uint64().Draw(t, "seed"),
@@ -21,6 +21,9 @@ func plans() *rapid.Generator[Plan] {
 		if p.Kind == Latency {
 			p.Delay = time.Duration(rapid.Int64Range(0, int64(maxDelay)).Draw(t, "delay"))
 			p.Jitter = time.Duration(rapid.Int64Range(0, int64(maxDelay)).Draw(t, "jitter"))
+		}
+		if p.Kind == Bandwidth {
+			p.Rate = rapid.Int64Range(0, maxRate).Draw(t, "rate")
 		}
 		return p
 	})
@@ -52,6 +55,9 @@ func TestAPlanThatIsWrongIsRefused(t *testing.T) {
 		"reset link=A->B link=A->B":                       "link is there twice",
 		"reset link=A->B at=before:settled seed=x":        "seed: ",
 		"reset link=A->B at=before:settled colour=red":    `unknown key "colour"`,
+		"reset link=A->B at=before:settled rate=5":        "reset knows no rate",
+		"bandwidth link=A->B at=before:settled rate=-5":   "rate -5 must lie between",
+		"bandwidth link=A->B at=before:settled rate=fast": "rate: ",
 		"latency link=A->B at=before:settled delay=5":     "delay: ",
 		"latency link=A->B at=before:settled delay=-5ms":  "must lie between 0 and 1m0s",
 		"latency link=A->B at=before:settled jitter=200h": "must lie between 0 and 1m0s",
@@ -66,6 +72,7 @@ func FuzzParse(f *testing.F) {
 	for _, p := range Schedule(1, "A->B", 20) {
 		f.Add(p.String())
 	}
+	f.Add("bandwidth link=A->B at=before:settled rate=20000")
 	f.Add("latency link== at=  delay=1s")
 	f.Fuzz(func(t *testing.T, line string) {
 		p, err := Parse(line)

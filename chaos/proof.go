@@ -26,6 +26,8 @@ type Proof struct {
 	// Stalled connections were made and led nowhere; Refused ones found nobody
 	// behind the link; Reset ones were ended by the link.
 	Stalled, Refused, Reset int64
+	// Messages were held alone, and Cut ones got half through.
+	Messages, Cut int64
 }
 
 // Bit says whether the fault took effect: what its kind promises was counted.
@@ -38,8 +40,12 @@ func (p Proof) Bit() bool {
 		return true
 	case Partition, PartitionToSource, PartitionFromSource, HoldAndDrop:
 		return p.Dropped > 0
-	case Latency:
+	case Latency, Bandwidth:
 		return p.Delayed > 0
+	case CutInFrame:
+		return p.Cut > 0
+	case HoldOneFetch:
+		return p.Messages > 0
 	case HoldAndRelease:
 		return p.Released+p.Undelivered > 0
 	case Reset:
@@ -65,6 +71,8 @@ func (p Proof) String() string {
 	add(p.Stalled, "connections stalled")
 	add(p.Refused, "connections refused")
 	add(p.Reset, "connections reset")
+	add(p.Messages, "messages held")
+	add(p.Cut, "messages cut")
 	if len(parts) == 0 {
 		parts = []string{"nothing counted"}
 	}
@@ -82,5 +90,6 @@ func (p *Proof) take(c fixtures.Counts) {
 	p.Held = c.ToServer.Held + c.FromServer.Held
 	p.Dropped = c.ToServer.Dropped + c.FromServer.Dropped
 	p.Delayed = c.ToServer.Delayed + c.FromServer.Delayed
+	p.Messages, p.Cut = c.ToServer.Messages+c.FromServer.Messages, c.ToServer.Cut+c.FromServer.Cut
 	p.Stalled, p.Refused, p.Reset = c.Stalled, c.Refused, c.Reset
 }

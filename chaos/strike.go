@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,8 +83,10 @@ func (s *Strike) Prepare(ctx context.Context) error {
 		s.link.Heal()
 		return fmt.Errorf("strike %s: nothing could be held in flight: %w", s.plan, err)
 	}
-	// From here on nothing moves, not even the news that somebody hung up.
-	s.link.Set(1-d, fixtures.Behaviour{Mode: fixtures.Hold})
+	if s.plan.Kind != HoldOneFetch {
+		// From here on nothing moves, not even the news that somebody hung up.
+		s.link.Set(1-d, fixtures.Behaviour{Mode: fixtures.Hold})
+	}
 	s.update(func(p *Proof) { p.InFlight = s.link.Counts().Of(d).HeldNow })
 	return nil
 }
@@ -96,14 +99,21 @@ func (s *Strike) direction() (fixtures.Direction, int64) {
 	return fixtures.FromServer, InFlightBytes
 }
 
+// fetch is Kafka's key of the API.
+const fetch = 1
+
 // patience is how long one attempt to catch a response waits: longer than any
 // fetch waits at its source.
 const patience = 1500 * time.Millisecond
 
 // hold tries until least bytes are held in direction d.
 func (s *Strike) hold(ctx context.Context, d fixtures.Direction, least int64) error {
+	how := fixtures.Behaviour{Mode: fixtures.Hold}
+	if s.plan.Kind == HoldOneFetch {
+		how = fixtures.Behaviour{Mode: fixtures.HoldOne, API: fetch}
+	}
 	for {
-		s.link.Set(d, fixtures.Behaviour{Mode: fixtures.Hold})
+		s.link.Set(d, how)
 		if err := s.nudge(ctx, InFlightBytes); err != nil {
 			return fmt.Errorf("write to the source: %w", err)
 		}
@@ -154,9 +164,10 @@ func (s *Strike) Hit(ctx context.Context) error {
 	if s.plan.Kind == None {
 		return nil
 	}
-	s.happen()
+	s.happen(ctx)
 	err := s.show(ctx, at)
-	if s.plan.Kind == HoldAndDrop || s.plan.Kind == HoldAndRelease {
+	switch s.plan.Kind {
+	case HoldAndDrop, HoldAndRelease, CutInFrame:
 		s.link.Heal()
 	}
 	s.measure(at)
@@ -170,7 +181,7 @@ func (s *Strike) Hit(ctx context.Context) error {
 }
 
 // happen makes the link behave as the fault says.
-func (s *Strike) happen() {
+func (s *Strike) happen(ctx context.Context) {
 	drop, pass := fixtures.Behaviour{Mode: fixtures.Drop}, fixtures.Behaviour{}
 	switch s.plan.Kind {
 	case Partition:
@@ -186,14 +197,30 @@ func (s *Strike) happen() {
 		if b.Delay == 0 && b.Jitter == 0 {
 			b.Delay, b.Jitter = DefaultDelay, DefaultJitter
 		}
-		s.link.Set(fixtures.FromServer, b)
-		s.link.Set(fixtures.ToServer, b)
-	case HoldAndRelease:
+		s.slow(ctx, b)
+	case HoldAndRelease, HoldOneFetch:
 		s.link.Heal()
+	case Bandwidth:
+		s.slow(ctx, fixtures.Behaviour{Mode: fixtures.Slow, Rate: cmp.Or(s.plan.Rate, DefaultRate)})
+	case CutInFrame:
+		// What goes to the source stays as it is until the heal: the news that somebody
+		// hung up would end the connection first.
+		s.link.Set(fixtures.FromServer, fixtures.Behaviour{Mode: fixtures.CutOne, API: fixtures.AnyAPI})
 	case Reset:
 		s.link.Reset()
 		s.link.Heal()
 	}
+}
+
+// slow slows both directions down, what is in flight first: the news that somebody
+// hung up would end its connection.
+func (s *Strike) slow(ctx context.Context, b fixtures.Behaviour) {
+	s.link.Set(fixtures.FromServer, b)
+	if s.plan.InFlight() {
+		// Where it does not, the proof says so.
+		_ = s.await(ctx, showLimit, func(c fixtures.Counts) bool { return c.FromServer.Delayed > 0 })
+	}
+	s.link.Set(fixtures.ToServer, b)
 }
 
 // showLimit bounds how long the effect on what is in flight may take to be

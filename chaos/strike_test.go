@@ -67,7 +67,8 @@ func (s *source) serve(c net.Conn) {
 	defer stop()
 	defer c.Close()
 	for {
-		if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
+		request := make([]byte, 100)
+		if _, err := io.ReadFull(c, request); err != nil {
 			return
 		}
 		answer := make([]byte, 60)
@@ -77,7 +78,8 @@ func (s *source) serve(c net.Conn) {
 		case <-s.ctx.Done():
 			return
 		}
-		if _, err := c.Write(binary.BigEndian.AppendUint32(nil, uint32(len(answer)))); err != nil {
+		head := binary.BigEndian.AppendUint32(nil, uint32(4+len(answer)))
+		if _, err := c.Write(append(head, request[8:12]...)); err != nil {
 			return
 		}
 		if _, err := c.Write(answer); err != nil {
@@ -128,15 +130,22 @@ func (f *fetcher) fetch(ctx context.Context, address string) error {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	for {
-		if _, err := c.Write(make([]byte, 100)); err != nil {
+	for n := uint32(0); ; n++ {
+		request := binary.BigEndian.AppendUint32(nil, 96)
+		request = binary.BigEndian.AppendUint16(request, fetch)
+		request = binary.BigEndian.AppendUint16(request, 13)
+		request = binary.BigEndian.AppendUint32(request, n)
+		if _, err := c.Write(append(request, make([]byte, 88)...)); err != nil {
 			return err
 		}
-		var size [4]byte
-		if _, err := io.ReadFull(c, size[:]); err != nil {
+		var head [8]byte
+		if _, err := io.ReadFull(c, head[:]); err != nil {
 			return err
 		}
-		n, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(size[:])))
+		if got := binary.BigEndian.Uint32(head[4:]); got != n {
+			return fmt.Errorf("answer to %d, not to %d", got, n)
+		}
+		n, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(head[:]))-4)
 		f.fetched.Add(n)
 		if err != nil {
 			return err
@@ -189,8 +198,14 @@ func requireEffect(t *testing.T, p Proof) {
 	case Partition, PartitionToSource, PartitionFromSource, HoldAndDrop:
 		require.Positive(t, p.Dropped, p)
 		require.Zero(t, p.Released, p)
-	case Latency:
+	case Latency, Bandwidth:
 		require.Positive(t, p.Delayed, p)
+		require.Zero(t, p.Dropped, p)
+	case CutInFrame:
+		require.EqualValues(t, 1, p.Cut, p)
+		require.Positive(t, p.Dropped, p)
+	case HoldOneFetch:
+		require.EqualValues(t, 1, p.Messages, p)
 		require.Zero(t, p.Dropped, p)
 	case HoldAndRelease:
 		require.Equal(t, p.InFlight, p.Released+p.Undelivered, p)
@@ -201,7 +216,7 @@ func requireEffect(t *testing.T, p Proof) {
 }
 
 func TestEveryFaultBitesAtEveryPoint(t *testing.T) {
-	for _, kind := range append(Kinds(), None) {
+	for _, kind := range append(AllKinds(), None) {
 		for _, c := range []struct {
 			name, point string
 			removed     bool
@@ -307,7 +322,7 @@ func TestAStrikeThatCantBiteSaysSo(t *testing.T) {
 	w.fetcher.remove() // nobody uses the link
 	require.Eventually(t, func() bool { return w.link.Counts().Open == 0 }, 5*time.Second, time.Millisecond)
 	for _, point := range []string{firstPoint, "before:settled"} {
-		for _, kind := range Kinds() {
+		for _, kind := range AllKinds() {
 			t.Run(fmt.Sprint(kind, "/", point), func(t *testing.T) {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("time is up"))
 				defer cancel()

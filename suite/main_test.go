@@ -136,6 +136,9 @@ func enoughTime() error {
 	if named("TestCrashMatrix") {
 		need = engine.Estimate(engine.CrashMatrix())
 	}
+	if named("TestMatrix") {
+		need = engine.Estimate(engine.ScenariosOf(engine.FaultMatrix()))
+	}
 	if d := timeout(); d > 0 && d < need {
 		return fmt.Errorf("-full needs about %s here: give go test -timeout=%s", need.Round(time.Minute), (2 * need).Round(time.Minute))
 	}

@@ -133,8 +133,8 @@ func playSeed(t *testing.T, ctx context.Context, sc engine.Scenario, o engine.Op
 		o.Launcher, o.Nodes = settings.Launcher, settings.Nodes
 	}
 	room, weight := admission, min(sc.On(o.Nodes).Weight(), engine.Capacity())
-	if named("TestCrashMatrix") {
-		room, weight = crashes, 1
+	if named("TestCrashMatrix") || named("TestMatrix") {
+		room, weight = crashes, int64(len(sc.Topology.Clusters)-1)
 	}
 	if err := room.Acquire(ctx, weight); err != nil {
 		t.Fatalf("not started: %v", context.Cause(ctx))

@@ -45,6 +45,7 @@ func examples() map[string][]string {
 		"hooks crash":   {"hooks --socket /tmp/east.sock crash", "hooks --socket /tmp/east.sock crash after:stopped"},
 		"hooks status":  {"hooks --socket /tmp/east.sock status"},
 		"hooks relay":   {"hooks --socket /tmp/east.sock relay"},
+		"hooks suffer":  {"hooks --socket /tmp/east.sock suffer disk-full", "hooks --socket /tmp/east.sock suffer slow-sync=200ms clock=-1h", "hooks --socket /tmp/east.sock suffer"},
 		"version":       {"version"},
 	}
 }

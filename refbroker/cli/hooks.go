@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"watershed.example/refbroker/internal/ailing"
 	"watershed.example/refbroker/internal/gate"
 )
 
@@ -28,6 +29,12 @@ type Arrival = gate.Arrival
 
 // HookEvent is an arrival, or the release of one that was held.
 type HookEvent = gate.Event
+
+// Ailments are what is wrong with a broker's machine; the zero value is nothing.
+type Ailments = ailing.Ailments
+
+// Suffered counts what a broker met of its machine's ailments since it started.
+type Suffered = ailing.Suffered
 
 // HookStatus says what is armed and who is held.
 type HookStatus struct {
@@ -140,6 +147,23 @@ func (h *Hooks) Crash(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// Suffer makes the broker's machine ail so from now on, instead of as it did, and
+// says what the broker has met so far.
+func (h *Hooks) Suffer(ctx context.Context, a Ailments) (Suffered, error) {
+	return h.suffered(ctx, &a)
+}
+
+// Suffered says what the broker has met so far.
+func (h *Hooks) Suffered(ctx context.Context) (Suffered, error) { return h.suffered(ctx, nil) }
+
+func (h *Hooks) suffered(ctx context.Context, a *Ailments) (Suffered, error) {
+	r, err := h.ask(ctx, gate.Request{Op: "suffer", Ailments: a})
+	if err != nil || r.Suffered == nil {
+		return Suffered{}, err
+	}
+	return *r.Suffered, nil
 }
 
 // Status lists what is armed and who is held.

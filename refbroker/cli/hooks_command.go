@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,14 @@ func hooksCommand() *cobra.Command {
 			s, err := h.Status(ctx)
 			return gate.Reply{OK: err == nil, Armed: s.Armed, Held: s.Held}, err
 		})
+	each("suffer [disk-full] [slow-sync=DURATION] [clock=DURATION]", "Make the broker's machine ail so from now on; with nothing, be well", cobra.MaximumNArgs(3),
+		func(ctx context.Context, h *Hooks, args []string) (any, error) {
+			a, err := parseAilments(args)
+			if err != nil {
+				return nil, err
+			}
+			return h.Suffer(ctx, a)
+		})
 	cmd.AddCommand(&cobra.Command{
 		Use: "relay", Args: cobra.NoArgs,
 		Short: "Join stdin and stdout to the socket, for a client elsewhere",
@@ -82,6 +91,28 @@ func hooksCommand() *cobra.Command {
 		},
 	})
 	return cmd
+}
+
+// parseAilments reads what is wrong with a machine.
+func parseAilments(args []string) (a Ailments, err error) {
+	for _, arg := range args {
+		key, value, _ := strings.Cut(arg, "=")
+		switch key {
+		case "":
+		case "disk-full":
+			a.DiskFull = true
+		case "slow-sync":
+			a.SlowSync, err = time.ParseDuration(value)
+		case "clock":
+			a.ClockOffset, err = time.ParseDuration(value)
+		default:
+			err = fmt.Errorf("unknown ailment %q (known: disk-full, slow-sync=DURATION, clock=DURATION)", arg)
+		}
+		if err != nil {
+			return a, err
+		}
+	}
+	return a, nil
 }
 
 // relayHooks carries bytes both ways until the socket's end or the end of in.

@@ -10,14 +10,18 @@ import (
 	"github.com/spf13/afero"
 	"github.com/stretchr/testify/require"
 
+	"watershed.example/refbroker/internal/ailing"
 	"watershed.example/refbroker/internal/gate"
 	"watershed.example/refbroker/internal/host"
 )
 
 // hooksServer serves hooks at a socket; end stops it.
-func hooksServer(t *testing.T, crash func()) (hooks *gate.Hooks, path string, end func()) {
+func hooksServer(t *testing.T, crash func(), machine ...*ailing.Machine) (hooks *gate.Hooks, path string, end func()) {
 	path = filepath.Join(t.TempDir(), "hooks")
 	hooks = gate.NewHooks(crash, time.Now)
+	if len(machine) > 0 {
+		hooks.On(machine[0])
+	}
 	ln, err := gate.Listen(t.Context(), host.Host{
 		Dial: new(net.Dialer).DialContext,
 		Listen: func(ctx context.Context, network, address string) (net.Listener, error) {
@@ -149,4 +153,41 @@ func TestRelayCarriesTheHooksElsewhere(t *testing.T) {
 	require.NoError(t, <-relayed)
 	require.NoError(t, <-relayed)
 	require.ErrorContains(t, relayHooks(t.Context(), path, nil, nil), "connect to test hooks")
+}
+
+func TestAilmentsAreNamedOnTheCommandLine(t *testing.T) {
+	got, err := parseAilments([]string{"disk-full", "slow-sync=200ms", "clock=-1h", ""})
+	require.NoError(t, err)
+	require.Equal(t, Ailments{DiskFull: true, SlowSync: 200 * time.Millisecond, ClockOffset: -time.Hour}, got)
+	for arg, want := range map[string]string{"flu": `unknown ailment "flu"`, "clock=late": "invalid duration", "slow-sync": "invalid duration"} {
+		_, err := parseAilments([]string{arg})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// A client of the hooks makes the machine ail, and hears what the broker met.
+func TestAMachineSuffersByTheHooks(t *testing.T) {
+	_, path, _ := hooksServer(t, nil)
+	well, err := DialHooks(t.Context(), path)
+	require.NoError(t, err)
+	defer well.Close()
+	_, err = well.Suffer(t.Context(), Ailments{})
+	require.ErrorContains(t, err, "can't ail")
+	machine := ailing.New()
+	_, path, _ = hooksServer(t, nil, machine)
+	c, err := DialHooks(t.Context(), path)
+	require.NoError(t, err)
+	defer c.Close()
+	h := machine.Host(host.Host{Now: time.Now, FS: afero.NewMemMapFs()})
+	s, err := c.Suffer(t.Context(), Ailments{ClockOffset: time.Hour, DiskFull: true})
+	require.NoError(t, err)
+	require.Zero(t, s)
+	require.True(t, h.Now().After(time.Now().Add(time.Minute)))
+	require.Error(t, h.FS.Mkdir("/x", 0o755))
+	s, err = c.Suffered(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Suffered{WritesRefused: 1, WrongTimes: 1}, s)
+	_, err = c.Suffer(t.Context(), Ailments{})
+	require.NoError(t, err)
+	require.NoError(t, h.FS.Mkdir("/x", 0o755))
 }

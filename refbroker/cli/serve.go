@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"watershed.example/refbroker/internal/ailing"
 	"watershed.example/refbroker/internal/broker"
 	"watershed.example/refbroker/internal/gate"
 )
@@ -94,7 +95,9 @@ func serve(ctx context.Context, h Host, f serveFlags) (err error) {
 		defer func() { _ = lifeline.Close() }()
 	}
 	if f.testHooks != "" {
-		hooks := gate.NewHooks(h.Crash, h.Now)
+		machine := ailing.New()
+		cfg.Host = machine.Host(h.Host)
+		hooks := gate.NewHooks(h.Crash, h.Now).On(machine)
 		l, err := gate.Listen(ctx, h.Host, f.testHooks)
 		if err != nil {
 			return err

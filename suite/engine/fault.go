@@ -76,6 +76,7 @@ func proof(p chaos.Proof) history.Fault {
 		HeldBefore: p.InFlight, BytesHeld: p.Held, BytesDropped: p.Dropped, BytesDelayed: p.Delayed,
 		BytesReleased:      p.Released + p.Undelivered,
 		ConnectionsRefused: p.Stalled + p.Refused, ConnectionsReset: p.Reset,
+		Effects: p.Messages + p.Cut,
 	}
 }
 

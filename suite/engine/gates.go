@@ -201,6 +201,14 @@ func (g *gates) crashed(point string) {
 	}
 }
 
+// doubtful records that a hold at point says nothing any more: another node may lead
+// what is held.
+func (g *gates) doubtful(point string) {
+	for _, h := range g.watch.nodes {
+		g.event(h.Node(), point, "", history.GateReleased)
+	}
+}
+
 // awaitOne waits until one partition has arrived at point.
 func (g *gates) awaitOne(ctx context.Context, point, partition string) error {
 	for {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"watershed.example/chaos"
@@ -17,6 +18,7 @@ type nodeFault struct {
 	strike  *chaos.NodeStrike
 	planned check.PlannedFault
 	ended   bool
+	whole   bool // the cluster was waited for since
 }
 
 // newNodeFault prepares the fault that strikes a node in the recorder's episode,
@@ -52,7 +54,8 @@ func (f *nodeFault) event(kind history.Kind, p chaos.NodeProof) {
 	}
 	f.rec.Add(history.Event{Kind: kind, Fault: &history.Fault{
 		ID: f.planned.ID, Name: f.planned.Name, Link: link, Role: role, Phase: f.planned.Phase,
-		BytesDropped: p.Dropped, ProcessEvents: p.Ends,
+		BytesDropped: p.Dropped, BytesHeld: p.Held, BytesDelayed: p.Delayed, ConnectionsReset: p.Reset,
+		ProcessEvents: p.Ends, Effects: p.Messages + p.Cut + p.LateEnds + p.Effects,
 	}})
 }
 
@@ -76,28 +79,69 @@ func (f *nodeFault) strikeAt(ctx context.Context, point string) error {
 	return nil
 }
 
+// strikeNode strikes a node, if this is the fault's point. One that begins a new life
+// at once is watched in that.
+func (e *episode) strikeNode(ctx context.Context, point string) error {
+	if !e.node.due(point) {
+		return nil
+	}
+	if plan := e.node.strike.Plan(); plan.Target.Of == liveTxn {
+		e.node.strike.Meaning(e.source.live.TransactionalID())
+	}
+	plan := e.node.strike.Plan()
+	if point != lastPoint && !slices.Contains(chaos.Acts(), plan.Act) {
+		// Some take a while to strike, and another may lead before they are through: who
+		// is held at the gate is not the leader for sure any more (RO-5).
+		e.gates.doubtful(point)
+	}
+	if err := e.node.strikeAt(ctx, point); err != nil {
+		return err
+	}
+	if w := e.story.watches[plan.Target.Cluster]; w != nil && plan.Act == chaos.Restart {
+		w.rewatch(int32(e.node.strike.Node().Number()))
+	}
+	return nil
+}
+
 // aloneFor bounds how long a node that is stranded may go on before it is
 // killed: it waits for others, and does so for good.
 const aloneFor = 1500 * time.Millisecond
 
-// finish kills the node that was stranded at point, once it has done what it does
-// alone: the stop's last step, if it does not wait for the others.
+// finish ends a fault that keeps the stop from its end, once the rest was let go from
+// point: when it has bit, and the node has done what it does alone: the stop's last
+// step, if it does not wait for the others. A node that was stranded is killed.
 func (e *episode) finish(ctx context.Context, point string) error {
 	f := e.node
-	if !f.due(point) || f.strike.Plan().Act != chaos.Strand {
+	if !f.due(point) || !f.strike.Plan().Act.Passing() {
 		return nil
 	}
+	f.bite(ctx)
 	alone, cancel := context.WithTimeout(ctx, aloneFor)
 	defer cancel()
 	if err := e.gates.awaitOne(alone, lastPoint, f.strike.Plan().Target.Of); err == nil {
-		f.rec.Note("%s is STOPPED on node %d alone", f.strike.Plan().Target.Of, f.strike.Node().Number())
+		f.rec.Note("%s is STOPPED while %s lasts", f.strike.Plan().Target.Of, f.strike.Plan().Act)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if f.strike.Plan().Act != chaos.Strand {
+		return f.heal(ctx)
+	}
 	err := f.strike.Finish(ctx)
 	f.event(history.KindFaultProof, f.strike.Proof())
 	return err
+}
+
+// biteFor bounds how long a fault may take to be felt.
+const biteFor = 5 * time.Second
+
+// bite waits until the node has felt the fault. Whether it did is judged.
+func (f *nodeFault) bite(ctx context.Context) {
+	ctx, cancel := context.WithTimeoutCause(ctx, biteFor, fmt.Errorf("not felt within %s", biteFor))
+	defer cancel()
+	if err := f.strike.Bite(ctx); err != nil {
+		f.rec.Note("%s: %v", f.strike.Plan(), err)
+	}
 }
 
 // heal ends the fault, if it still lasts.
@@ -106,6 +150,7 @@ func (f *nodeFault) heal(ctx context.Context) error {
 		return nil
 	}
 	f.ended = true
+	f.bite(ctx)
 	p, err := f.strike.Heal(ctx)
 	f.event(history.KindFaultStop, p)
 	f.rec.Note("%s", p)
@@ -114,17 +159,20 @@ func (f *nodeFault) heal(ctx context.Context) error {
 
 // healNode ends the fault that struck a node, and waits until all serve again.
 func (e *episode) healNode(ctx context.Context) error {
-	if e.node == nil || e.node.ended || e.node.strike.Node() == nil {
+	if e.node == nil || e.node.whole || e.node.strike.Node() == nil {
 		return nil
 	}
+	e.node.whole = true
+	lasted := !e.node.ended
 	if err := e.node.heal(ctx); err != nil {
 		return err
 	}
 	plan, node := e.node.strike.Plan(), int32(e.node.strike.Node().Number())
-	if w := e.story.watches[plan.Target.Cluster]; w != nil && e.node.strike.Proof().Ends > 0 {
+	if w := e.story.watches[plan.Target.Cluster]; w != nil && e.node.strike.Proof().Ends > 0 && plan.Act != chaos.Restart {
 		switch {
 		case plan.Act != chaos.Pause:
 			w.rewatch(node)
+		case !lasted: // it was let go with the others
 		case plan.Point != chaos.FirstWrite:
 			// It was held when it was paused, and passed over when the others were
 			// let go.

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"watershed.example/chaos"
 	"watershed.example/suite/history"
 	"watershed.example/suite/traffic"
 )
@@ -142,10 +141,10 @@ func (e *episode) at(ctx context.Context, point string) error {
 	if sc.CrashAt != "" {
 		return e.crash(ctx, point)
 	}
-	if err := e.node.strikeAt(ctx, point); err != nil {
+	if err := e.strikeNode(ctx, point); err != nil {
 		return err
 	}
-	if !sc.HealAfterStop && sc.Node != nil && sc.Node.Act != chaos.Strand {
+	if !sc.HealAfterStop && sc.Node != nil && !sc.Node.Act.Passing() {
 		if err := e.node.heal(ctx); err != nil {
 			return err
 		}

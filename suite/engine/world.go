@@ -11,12 +11,17 @@ import (
 	"sync"
 	"time"
 
+	"watershed.example/chaos"
 	"watershed.example/fixtures"
 	"watershed.example/suite/check"
 	"watershed.example/suite/history"
 	"watershed.example/suite/traffic"
 	"watershed.example/topologies"
 )
+
+// shortLag is how long replicas may lag where they are made to: by default that is
+// half as long as a stop may take.
+const shortLag = 2 * time.Second
 
 // world is the environment of one scenario.
 type world struct {
@@ -53,8 +58,15 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 			spec.TopicDefaults = map[string]string{"min.insync.replicas": strconv.Itoa(n)}
 		}
 	}
+	if sc.Node != nil && sc.Node.Act == chaos.BelowMinISR {
+		spec.ReplicaLag = shortLag
+	}
 	if sc.cleans() {
 		spec.CleanEvery = cleanEvery
+	}
+	if sc.ForeignStop {
+		to := sc.Topology.Episodes()[sc.strikes()-1].Mirror.To
+		spec.Defects[to] = []string{foreignStop}
 	}
 	for _, d := range o.Defects {
 		name, only, _ := strings.Cut(d, "@")
@@ -72,6 +84,9 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 	}
 	return w, nil
 }
+
+// foreignStop is the defect that is another's rule: see [Scenario.ForeignStop].
+const foreignStop = "barrier-over-open-transaction"
 
 func (w *world) onNode(e fixtures.NodeEvent) {
 	if e.What == "lost" {

@@ -435,12 +435,16 @@ type Fault struct {
 	ConnectionsReset   int64 `json:"connectionsReset,string"`
 	// ProcessEvents counts kills, pauses and the like.
 	ProcessEvents int64 `json:"processEvents,string"`
+	// Effects counts what else the fault did: messages held or cut, ends of connections
+	// that came late, roles that moved, replicas that fell behind, writes that the disk
+	// refused, syncs that took longer, wrong times that were read.
+	Effects int64 `json:"effects,omitempty,string"`
 }
 
 // Bit says whether the fault did anything at all inside its window.
 func (f *Fault) Bit() bool {
 	return f.HeldBefore > 0 || f.BytesHeld > 0 || f.BytesDropped > 0 || f.BytesDelayed > 0 ||
-		f.ConnectionsRefused > 0 || f.ConnectionsReset > 0 || f.ProcessEvents > 0
+		f.ConnectionsRefused > 0 || f.ConnectionsReset > 0 || f.ProcessEvents > 0 || f.Effects > 0
 }
 
 // Connection says which cluster a client found behind an address (FA-17).

@@ -150,6 +150,9 @@ func (p *Producer) Learn(ctx context.Context, parts ...Partition) error {
 // Name returns the writer's name.
 func (p *Producer) Name() string { return p.name }
 
+// TransactionalID is the producer's, "" for one without transactions.
+func (p *Producer) TransactionalID() string { return p.txnID }
+
 // ID asks for the producer's id and epoch, if it has none yet, and records them.
 func (p *Producer) ID(ctx context.Context) (int64, int16, error) {
 	id, epoch, err := p.cl.ProducerID(ctx)

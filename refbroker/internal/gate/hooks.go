@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"watershed.example/refbroker/internal/ailing"
 )
 
 // Action is what an armed point does to who arrives.
@@ -45,6 +47,8 @@ type Event struct {
 type Hooks struct {
 	crash func()
 	now   func() time.Time
+	// machine is what suffers; nil for one that can't.
+	machine *ailing.Machine
 
 	// mu is never held while anything waits.
 	mu       sync.Mutex
@@ -64,6 +68,13 @@ type heldPass struct {
 // kill -9 does; in a process it does not return.
 func NewHooks(crash func(), now func() time.Time) *Hooks {
 	return &Hooks{crash: crash, now: now, changed: make(chan struct{}), watchers: map[*Watcher]struct{}{}}
+}
+
+// On has the hooks' clients make the broker's machine ail. It is called before
+// [Hooks.Serve].
+func (h *Hooks) On(m *ailing.Machine) *Hooks {
+	h.machine = m
+	return h
 }
 
 // flushBefore bounds how long a crash waits for the watchers to be told.

@@ -10,16 +10,19 @@ import (
 	"os"
 	"sync"
 
+	"watershed.example/refbroker/internal/ailing"
 	"watershed.example/refbroker/internal/host"
 )
 
 // Request is one line that a client of the socket sends.
 type Request struct {
-	// Op is arm, release, watch, status or crash.
+	// Op is arm, release, watch, status, crash or suffer.
 	Op        string `json:"op"`
 	Point     string `json:"point,omitempty"`
 	Partition string `json:"partition,omitempty"`
 	Action    Action `json:"action,omitempty"`
+	// Ailments are for suffer: what is wrong with the machine from now on.
+	Ailments *ailing.Ailments `json:"ailments,omitempty"`
 }
 
 // Reply answers every request but watch, whose answer is a stream of [Event].
@@ -29,6 +32,8 @@ type Reply struct {
 	Released int       `json:"released,omitempty"`
 	Armed    []Armed   `json:"armed,omitempty"`
 	Held     []Arrival `json:"held,omitempty"`
+	// Suffered is what the broker met of the machine's ailments.
+	Suffered *ailing.Suffered `json:"suffered,omitempty"`
 }
 
 // maxSocketPath is what sun_path takes, less its final zero.
@@ -143,6 +148,15 @@ func (h *Hooks) answer(ctx context.Context, req Request) Reply {
 		h.flush(ctx)
 		h.crash()
 		return Reply{OK: true}
+	case "suffer":
+		if h.machine == nil {
+			return Reply{Error: "this broker's machine can't ail"}
+		}
+		suffered := h.machine.Suffered()
+		if req.Ailments != nil {
+			suffered = h.machine.Suffer(*req.Ailments)
+		}
+		return Reply{OK: true, Suffered: &suffered}
 	}
-	return Reply{Error: fmt.Sprintf("unknown op %q (known: arm, release, watch, status, crash)", req.Op)}
+	return Reply{Error: fmt.Sprintf("unknown op %q (known: arm, release, watch, status, crash, suffer)", req.Op)}
 }
