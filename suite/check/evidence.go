@@ -228,16 +228,8 @@ func (r *Replica) load(dir string) error {
 		return err
 	}
 	r.log = log
-	for b, err := range log.Batches() {
-		var problem *wirelog.Problem
-		switch {
-		case errors.As(err, &problem):
-			r.Problems = append(r.Problems, problem)
-		case err != nil:
-			return err
-		default:
-			r.Batches = append(r.Batches, b)
-		}
+	if r.Batches, r.Problems, err = log.Read(); err != nil {
+		return err
 	}
 	r.release()
 	return nil

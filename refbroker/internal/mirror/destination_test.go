@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,9 +38,11 @@ type destination struct {
 	t      *testing.T
 	host   host.Host
 	quorum *quorum.Node
-	part   *fakePartition
-	gate   gate.Gate
-	faults defect.Set
+	// through is what the manager has the quorum through, nil for nothing.
+	through Quorum
+	part    *fakePartition
+	gate    gate.Gate
+	faults  defect.Set
 	// profile is the cluster's, chosen when it was made.
 	profile quorum.Profile
 
@@ -123,7 +126,7 @@ func (d *destination) start() {
 	d.m = newManager(&env.Env{
 		NodeID: 1, ClusterID: ownID, Host: d.host, Log: slog.New(slog.DiscardHandler),
 		Replicas: d, Gate: d.gate, Defects: d.faults,
-	}, d.quorum, d)
+	}, cmp.Or[Quorum](d.through, d.quorum), d)
 	d.m.lookEvery = 50 * time.Millisecond
 	ctx, cancel := context.WithCancelCause(context.Background())
 	d.end = cancel

@@ -51,6 +51,9 @@ type stopping struct {
 	entered bool
 	// lowerBy is when the wait for the groups' commits ends.
 	lowerBy time.Time
+	// asked is set from the proposal of the cut's record until its gate is passed:
+	// the answer may get lost, and the record be there at the next try.
+	asked bool
 	// settledAt are the marks of the log once it was settled.
 	settledAt replica.Offsets
 }
@@ -216,6 +219,7 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 		if err != nil {
 			return err
 		}
+		s.asked = true
 		err = d.record(ctx, quorum.CutForStop{
 			Topic: d.key.topic, Partition: d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 			L: o.LastStable, Markers: s.markers(v), LogEpoch: o.LogEpoch,
@@ -233,9 +237,11 @@ func (s *stopping) truncate(ctx context.Context, v view) error {
 			return errNoRecord
 		}
 	}
-	// Also where the record was there already: the answer to it may have been lost.
-	if err := d.m.gate.Pass(ctx, PointRecorded, d.key.String()); err != nil {
-		return err
+	if s.asked {
+		if err := d.m.gate.Pass(ctx, PointRecorded, d.key.String()); err != nil {
+			return err
+		}
+		s.asked = false
 	}
 	if err := inEpoch(ctx, s.part, c.Epoch); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,6 +98,45 @@ func TestAStepThatFailsIsTriedAgainAndSaysWhy(t *testing.T) {
 	d.requireStopped(someBatches(), 11)
 	d.await("the last gate", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.passed) >= 15 })
 	require.Len(t, g.passed, 15, "a gate was passed twice: %v", g.passed)
+}
+
+// forgetful is a quorum that takes the record of a cut, and loses the answer to it
+// once.
+type forgetful struct {
+	*quorum.Node
+	lost atomic.Bool
+}
+
+func (q *forgetful) Apply(ctx context.Context, c quorum.Command) (any, error) {
+	cut := func() bool { return q.Image().Topics["t"].Partitions[0].Mirror.Current != nil }
+	before := cut()
+	res, err := q.Node.Apply(ctx, c)
+	if err == nil && !before && cut() && q.lost.CompareAndSwap(false, true) {
+		return nil, errors.New("leadership lost while committing log")
+	}
+	return res, err
+}
+
+// The answer to the record of the cut is lost: the gate behind it is passed all the
+// same, once, when the record is found there.
+func TestTheAnswerToTheCutIsLost(t *testing.T) {
+	g := &stoppingGate{}
+	d := newDestination(t)
+	d.crash()
+	d.gate = g
+	q := &forgetful{Node: d.quorum}
+	d.through = q
+	d.start()
+	s := newFakeSource(t, "127.0.0.1:0", sourceID)
+	s.put(4, someBatches()...)
+	d.mirrorAll(s)
+	d.part.stable(9)
+	d.desire(quorum.Stopped)
+	d.requireStopped(someBatches()[:3], 9)
+	require.True(t, q.lost.Load())
+	d.await("the last gate", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.passed) >= 15 })
+	require.Len(t, g.passed, 15)
+	require.Equal(t, []string{"before:" + StepTruncated, PointRecorded, "after:" + StepTruncated}, g.passed[4:7])
 }
 
 // What tells of a late step while that ends is waited for: it would tell of the
