@@ -152,7 +152,7 @@ func (s *State) addSpecial(p *pending, b *Batch) (dup Duplicate, err error) {
 	case b.Attributes.Control() && p.Origin == Client:
 		return dup, refuse(CodeInvalidRecord, b, "a client wrote a control batch")
 	case own:
-		if p.open > 0 && p.Origin == Coordinator && !s.cfg.Faults.KeepOpen && !s.cfg.Faults.DropOpen {
+		if p.open > 0 && p.Origin == Coordinator && !s.cfg.Faults.overOpen() {
 			return dup, refuse(CodeInvalidTxnState, b, fmt.Sprintf("a barrier over %d open transactions", p.open))
 		}
 		s.barrier(p, b.BaseOffset)

@@ -28,8 +28,8 @@ func (s *State) check(p *pending, b *Batch, cur *producer, lastSeq int32) (Dupli
 			}
 		}
 		if s.stale != nil && cur.epoch == -1 {
-			if dup := s.staleDuplicate(b, lastSeq); dup.Found {
-				return dup, nil
+			if dup, err := s.checkStale(b, lastSeq); dup.Found || err != nil {
+				return dup, err
 			}
 		}
 	}

@@ -1,11 +1,17 @@
 package psm
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // keeps says whether state is kept under a producer id.
 func (s *State) keeps(pid int64) bool {
 	return pid >= 0 || pid < -1 && s.cfg.Faults.NegativeIDs
 }
+
+// overOpen says whether a leader's barrier is taken over open transactions.
+func (f Faults) overOpen() bool { return f.KeepOpen || f.DropOpen || f.OverOpen }
 
 // barriersFirst is [Faults.PutBack]: what an append gathers of producers is put
 // into the table after all of its barriers have emptied it.
@@ -48,7 +54,7 @@ func (s *State) replayWhole(r Reload) error {
 // the right way.
 func (s *State) faultyBarrier() (done bool) {
 	old := s.table
-	if s.cfg.Faults.StaleDuplicates {
+	if s.cfg.Faults.StaleDuplicates || s.cfg.Faults.StaleEpochs {
 		s.stale = &old
 	}
 	switch {
@@ -68,19 +74,25 @@ func (s *State) faultyBarrier() (done bool) {
 	return true
 }
 
-// staleDuplicate is [Faults.StaleDuplicates]: the answer that names a batch from
-// before the barrier.
-func (s *State) staleDuplicate(b *Batch, lastSeq int32) Duplicate {
+// checkStale is [Faults.StaleDuplicates], the answer that names a batch from
+// before the barrier, and [Faults.StaleEpochs].
+func (s *State) checkStale(b *Batch, lastSeq int32) (Duplicate, error) {
 	slot := s.stale.find(b.ProducerID)
 	if slot == none {
-		return Duplicate{}
+		return Duplicate{}, nil
 	}
 	p := &s.stale.at(slot).producer
+	if s.cfg.Faults.StaleEpochs {
+		if b.ProducerEpoch < p.epoch {
+			return Duplicate{}, refuse(CodeInvalidProducerEpoch, b, fmt.Sprintf("epoch %d, known was %d", b.ProducerEpoch, p.epoch))
+		}
+		return Duplicate{}, nil
+	}
 	i := p.duplicate(b.ProducerEpoch, b.BaseSequence, lastSeq)
 	if i < 0 {
-		return Duplicate{}
+		return Duplicate{}, nil
 	}
-	return Duplicate{Found: true, BaseOffset: p.at[i].last - int64(p.delta[i]), LastOffset: p.at[i].last, Timestamp: p.at[i].ts}
+	return Duplicate{Found: true, BaseOffset: p.at[i].last - int64(p.delta[i]), LastOffset: p.at[i].last, Timestamp: p.at[i].ts}, nil
 }
 
 // forgetDeleted is [Faults.ForgetDeleted].

@@ -97,8 +97,12 @@ type Faults struct {
 	KeepOpen bool
 	// DropOpen has a barrier forget open transactions without aborting them.
 	DropOpen bool
+	// OverOpen takes a leader's barrier over open transactions, and aborts them.
+	OverOpen bool
 	// StaleDuplicates has a barrier leave the batches by which retries are known.
 	StaleDuplicates bool
+	// StaleEpochs has a barrier leave the epochs by which producers are fenced.
+	StaleEpochs bool
 	// OneBatch knows a producer's newest batch only, where five are promised.
 	OneBatch bool
 	// OldCoordinators takes markers of older coordinator epochs.

@@ -12,7 +12,8 @@ import (
 // requirement violated which that defect violates, and nothing that the defect
 // does not explain. The same scenario is clean without it.
 //
-// It runs only when -run names it, or with -full.
+// It runs only when -run names it, or with -full. With -short it tries the ten
+// most telling defects.
 func TestDefects(t *testing.T) {
 	if !settings.Full && !named("TestDefects") {
 		t.Skip("runs when named (-run TestDefects) or with -full")
@@ -20,6 +21,9 @@ func TestDefects(t *testing.T) {
 	uncached(t)
 	controls := map[string]engine.Scenario{}
 	for _, d := range engine.DefectCases() {
+		if testing.Short() && !d.Short {
+			continue
+		}
 		controls[d.Control()] = d.Scenario
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()

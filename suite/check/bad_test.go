@@ -231,7 +231,7 @@ var badRuns = []struct {
 		m.key = []byte{0, 0, 0, 0}
 		w.drop(func(e *history.Event) bool { return e.Read != nil && e.Read.Reader == "rc" && e.Read.Offset == 18 })
 	}},
-	{id: "TXN-3", name: "an open transaction was kept", anomaly: OrphanTransaction, offset: 11, keep: 1, spoil: func(*testing.T, *world) {}},
+	{id: "TXN-3", name: "an open transaction was kept", anomaly: OrphanTransaction, offset: 11, also: []string{"PSM-8"}, keep: 1, spoil: func(*testing.T, *world) {}},
 	{id: "TXN-4", name: "a stale entry", anomaly: StaleAbort, offset: 2, spoil: func(t *testing.T, w *world) {
 		w.edit(t, func(e *history.Event) bool {
 			if e.Fetch == nil || e.Fetch.FetchOffset != 12 {
@@ -268,6 +268,12 @@ var badRuns = []struct {
 		late := *at(w.a, 14)
 		late.base, late.epoch = 23, 5
 		w.b = append(w.b, late)
+	}},
+	{id: "LINK-2", name: "the stop is refused", anomaly: RefusedStop, offset: -1, spoil: func(_ *testing.T, w *world) {
+		refused := refusedBy(42)
+		w.insertBefore(func(e *history.Event) bool { return e.Gate != nil && e.Gate.Point == "after:barrier-appended" }, history.Event{Kind: history.KindMirrorRPC, Op: 999, MirrorRPC: &history.MirrorRPC{
+			Cluster: "B", API: stopAPI, Mirror: "m", Topics: []string{"t"}, Result: &refused,
+		}})
 	}},
 	{id: "LINK-2", name: "the stop took too long", anomaly: StuckStop, offset: -1, spoil: func(t *testing.T, w *world) {
 		w.edit(t, func(e *history.Event) bool {

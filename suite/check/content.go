@@ -16,7 +16,8 @@ import (
 // batches, and 24 in the index.
 type content struct {
 	stems   *stems
-	entries []entry // of no origin, and in no transaction
+	entries []entry
+	taken   bool // the entries are a side's
 	byStem  map[*stem]*slots
 	// sorted is set where offsets go up, as they should: then they are searched.
 	sorted bool

@@ -38,6 +38,9 @@ type Evidence struct {
 	Captured map[int32][]*Replica
 	// Dumps are what the log dump tool printed of destinations' logs.
 	Dumps []Dump
+	// Errors are what brokers logged as errors, line by line, by their cluster: of
+	// those whose output was saved, in runs with a [Episode.ForeignStop].
+	Errors map[string][]string
 
 	// ledger is the history of evidence that was loaded: Events then lacks the
 	// writes and reads of a run with mirrors.
@@ -119,6 +122,9 @@ func Load(dir string) (*Evidence, error) {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
 	if ev.Dumps, err = loadDumps(dir, &ev.Run); err != nil {
+		return nil, fmt.Errorf("load evidence: %w", err)
+	}
+	if ev.Errors, err = loadErrors(dir, &ev.Run); err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
 	for _, e := range ev.Run.Episodes {
@@ -222,16 +228,8 @@ func (r *Replica) load(dir string) error {
 		return err
 	}
 	r.log = log
-	for b, err := range log.Batches() {
-		var problem *wirelog.Problem
-		switch {
-		case errors.As(err, &problem):
-			r.Problems = append(r.Problems, problem)
-		case err != nil:
-			return err
-		default:
-			r.Batches = append(r.Batches, b)
-		}
+	if r.Batches, r.Problems, err = log.Read(); err != nil {
+		return err
 	}
 	r.release()
 	return nil

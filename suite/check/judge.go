@@ -109,6 +109,10 @@ func newView(t *trial, g *Edge, ep Episode, events []history.Event, end moment) 
 
 // takeWrites takes the writes that began in the view.
 func (j *judge) takeWrites() {
+	if j.end.seq >= j.trial.ledger.last.seq {
+		j.order, j.bySpot = j.trial.ledger.writes, j.trial.ledger.bySpot()
+		return
+	}
 	j.bySpot = map[spot][]*operation{}
 	for _, o := range j.trial.ledger.writes {
 		if o.began > j.end.seq {
@@ -116,8 +120,7 @@ func (j *judge) takeWrites() {
 		}
 		o = o.answeredBy(j.end.seq)
 		j.order = append(j.order, o)
-		at := spot{o.sent.Cluster, o.sent.Topic, o.sent.Partition}
-		j.bySpot[at] = append(j.bySpot[at], o)
+		j.bySpot[o.spot()] = append(j.bySpot[o.spot()], o)
 	}
 }
 

@@ -59,7 +59,7 @@ var badLatest = []struct {
 	also     []string
 	stop     func(s *saga)
 }{
-	{id: "TXN-3", name: "an ABORT marker is left out", anomaly: OrphanTransaction, offset: -2, also: []string{"TXN-2", "TXN-4", "PSM-4"}, stop: func(s *saga) {
+	{id: "TXN-3", name: "an ABORT marker is left out", anomaly: OrphanTransaction, offset: -2, also: []string{"TXN-2", "TXN-4", "PSM-4", "PSM-8"}, stop: func(s *saga) {
 		mirrored, _, reset := tail(s)
 		s.ends(mirrored, reset)
 	}},
@@ -67,7 +67,7 @@ var badLatest = []struct {
 		mirrored, abort, reset := tail(s)
 		s.ends(mirrored, marker(0, abort.epoch, abort.pid, abort.pepoch, wirelog.Commit), reset)
 	}},
-	{id: "TXN-3", name: "the barrier lies before the marker", anomaly: OrphanTransaction, offset: -2, also: []string{"BAR-3", "TXN-2", "TXN-4", "PSM-1", "PSM-3", "PSM-4", "PSM-7"}, stop: func(s *saga) {
+	{id: "TXN-3", name: "the barrier lies before the marker", anomaly: OrphanTransaction, offset: -2, also: []string{"BAR-3", "TXN-2", "TXN-4", "PSM-1", "PSM-3", "PSM-4", "PSM-7", "PSM-8"}, stop: func(s *saga) {
 		mirrored, abort, reset := tail(s)
 		s.ends(mirrored, reset, abort)
 	}},

@@ -22,6 +22,7 @@ type ledger struct {
 	writes  []*operation // in the order in which they began
 	byOp    opTable
 	room    []operation
+	spots   map[spot][]*operation // see bySpot
 
 	streams []*stream // in the order of their first read
 	byKey   map[streamKey]*stream
@@ -182,6 +183,19 @@ func (l *ledger) operation(e *history.Event) *operation {
 	l.byOp.set(e.Op, o)
 	return o
 }
+
+// bySpot are the writes of each partition, once all are there.
+func (l *ledger) bySpot() map[spot][]*operation {
+	if l.spots == nil {
+		l.spots = map[spot][]*operation{}
+		for _, o := range l.writes {
+			l.spots[o.spot()] = append(l.spots[o.spot()], o)
+		}
+	}
+	return l.spots
+}
+
+func (o *operation) spot() spot { return spot{o.sent.Cluster, o.sent.Topic, o.sent.Partition} }
 
 func (l *ledger) began(e *history.Event) { l.operation(e) }
 

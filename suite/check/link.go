@@ -130,6 +130,13 @@ func (j *judge) link2(r *ruling) {
 			}
 		}
 	}
+	for i := range j.ev.Events {
+		ev := &j.ev.Events[i]
+		m := ev.MirrorRPC
+		if gone && m != nil && m.API == stopAPI && m.Mirror == e.Mirror && m.Result != nil && m.Result.Outcome == history.Refused && !retriable[m.Result.Code] && ev.Seq <= done {
+			r.findings = append(r.findings, j.told(e.parts[0], RefusedStop, -1, fmt.Sprintf("the stop of mirror %q accepted while cluster %s can't be reached", e.Mirror, e.Source), answer(*m.Result)))
+		}
+	}
 	r.need(done != never, "the stop of mirror %q did not end", e.Mirror)
 	r.need(cut > 0, "the source could be reached when the mirror was stopped")
 	r.saw("%d stops without a source", cut)

@@ -20,11 +20,12 @@ const (
 // stopAPI is the request that stops a mirror's topics.
 const stopAPI = "StopMirrorTopics"
 
-// ops3 holds that a thousand partitions stop in one request, each with its own
+// ops3 holds that a thousand partitions (or as many as the run says) stop in one request, each with its own
 // barrier at L, in time that grows no faster than linearly from a smaller stop of
 // the same run.
 func (t *trial) ops3(r *ruling) {
 	var few, many *history.Event
+	wanted := t.run.Options.many()
 	for _, e := range t.probes(history.ProbeStopMany) {
 		if e.Probe.Many == nil || e.Probe.Result.Outcome == history.Unknown {
 			continue
@@ -32,14 +33,14 @@ func (t *trial) ops3(r *ruling) {
 		if !t.stoppedWhole(r, e) {
 			continue
 		}
-		if n := e.Probe.Many.Partitions; n >= aThousand {
+		if n := e.Probe.Many.Partitions; n >= wanted {
 			many = e
-		} else if n > 1 && 5*n <= aThousand {
+		} else if n > 1 && 5*n <= wanted {
 			few = e
 		}
 	}
 	r.need(few != nil, "no stop of fewer partitions, to compare with, came to its end")
-	r.need(many != nil, "no stop of %d partitions came to its end", aThousand)
+	r.need(many != nil, "no stop of %d partitions came to its end", wanted)
 	if few == nil || many == nil {
 		return
 	}

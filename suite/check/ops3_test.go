@@ -90,3 +90,21 @@ func TestAThousandPartitionsStop(t *testing.T) {
 		})
 	}
 }
+
+func TestAsManyPartitionsStopAsTheRunSays(t *testing.T) {
+	for _, tc := range []struct {
+		partitions int32
+		want       Outcome
+	}{{1000, Held}, {100, Inconclusive}, {500, Inconclusive}} {
+		run := Run{Exercises: []string{"OPS-3"}, Options: Options{StopMany: 500}}
+		o := wide(time.Second, time.Second)
+		if tc.partitions < 1000 {
+			o.events = o.events[:2] // a hundred alone
+		}
+		if tc.partitions == 500 {
+			o.events = nil
+		}
+		v := judged(&Evidence{Run: run, Events: o.events})["OPS-3"]
+		require.Equal(t, tc.want, v.Outcome, v.Reason)
+	}
+}

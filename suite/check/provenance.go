@@ -62,8 +62,18 @@ type side struct {
 	whole bool
 }
 
+// newSide takes a log's entries for one who looks at it: most logs are looked at
+// once, so that the first need no copy.
 func newSide(r *Replica, c *content) *side {
-	return &side{Replica: r, content: c, entries: slices.Clone(c.entries), barrier: -1}
+	s := &side{Replica: r, content: c, entries: c.entries, barrier: -1}
+	if c.taken {
+		s.entries = slices.Clone(c.entries)
+		for i := range s.entries {
+			s.entries[i].origin, s.entries[i].txn = local, nil
+		}
+	}
+	c.taken = true
+	return s
 }
 
 func newDestination(j *judge, p *part, r *Replica, older []*wirelog.Batch) *side {

@@ -155,7 +155,7 @@ func (j *judge) view(r *ruling, p *part, v *readerView, model []modelRun) {
 		early = min(p.lead.cut, j.recut(p))
 	}
 	hidden := func(m modelRun, from, to int64) {
-		if v.final == nil || !p.lead.entries[m.entry].visible() {
+		if v.final == nil || !p.lead.entries[m.entry].visible() || j.episode.ForeignStop && p.lead.outlived(m.entry) {
 			return
 		}
 		for at := max(from, v.final.Start); at < min(to, v.final.Position); at++ {

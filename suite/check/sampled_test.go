@@ -250,7 +250,7 @@ var badSamples = []struct {
 		*s.captured(2, "A", "t", 22) = marker(22, s.captured(2, "A", "t", 22).epoch, 199, 4, 0)
 		s.dropReads(2, 22)
 	}},
-	{id: "RO-2", name: "its marker where the source has one", shape: "failback", episode: 2, anomaly: WriteInWindow, offset: 21, also: []string{"LOG-1", "TXN-3"}, spoil: func(_ *testing.T, s *saga) {
+	{id: "RO-2", name: "its marker where the source has one", shape: "failback", episode: 2, anomaly: WriteInWindow, offset: 21, also: []string{"LOG-1", "PSM-8", "TXN-3"}, spoil: func(_ *testing.T, s *saga) {
 		*s.captured(2, "A", "t", 21) = marker(21, s.captured(2, "A", "t", 21).epoch, 199, 4, 0)
 	}},
 	{id: "RO-2", name: "the marker comes after the barrier", shape: "failback", episode: 2, anomaly: StaleMarker, offset: 46, spoil: func(_ *testing.T, s *saga) {

@@ -23,6 +23,7 @@ var probed = []check{
 	{"PSM-5", (*judge).psm5},
 	{"PSM-6", (*judge).psm6},
 	{"PSM-7", (*judge).psm7},
+	{"PSM-8", (*judge).psm8},
 	{"PSM-9", (*judge).psm9},
 	{"IDEM-3", (*judge).idem3},
 	{"TXN-5", (*judge).txn5},

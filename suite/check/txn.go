@@ -187,6 +187,8 @@ func (j *judge) txn3(r *ruling) {
 					}
 				case t.first < s.cut && p.latest:
 					j.aborted(r, s, t, copied[t.first], name)
+				case t.first < s.cut && j.episode.ForeignStop:
+					// PSM-8's.
 				case t.first < s.cut:
 					r.findings = append(r.findings, j.at(s, OrphanTransaction, s.at(t.first), fmt.Sprintf("no record of %s: it did not end below L = %d", name, s.cut), "its record from offset "+fmt.Sprint(t.first)))
 				}

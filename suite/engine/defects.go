@@ -22,6 +22,9 @@ type DefectCase struct {
 	Primary, Secondary []string
 	// Anomalies must be among what the primary requirements show.
 	Anomalies []check.Anomaly
+	// Short is one of the ten most telling: bugs that were seen, or are near at
+	// hand, of each kind one, and that few scenarios show.
+	Short bool
 }
 
 // Names are the broker's defects in the case.
@@ -38,6 +41,12 @@ func (d DefectCase) Control() string {
 		return "latest/" + d.Scenario.Name
 	}
 	return d.Scenario.Name
+}
+
+// shortDefects are those of a short run.
+var shortDefects = []string{
+	"no-barrier", "barrier-before-truncation", "barrier-after-writable", "stale-dedupe-ack", "open-transactions-dropped-with-data",
+	"recovery-does-not-expire", "replica-misses-stops", "late-fetch-appended", "pid-rewrite-once", "alignment-by-epochs-alone",
 }
 
 // KnownDefects lists the names of the defects.
@@ -67,11 +76,13 @@ const (
 	failedOver   = "active-passive/no-fault/none"
 	everyGate    = "active-passive/no-fault/every-gate"
 	lateResponse = "active-passive/hold-and-release/after-barrier-appended"
+	compacted    = "failback/barrier-gone/compaction"
 	cleanedFork  = "failback/cleaned/past-the-parting"
 	sourceDead   = "active-passive/source-killed/before-stop"
 	operated     = "active-passive/operation/every-state"
-	wide         = "active-passive/operation/thousand-partitions"
+	wide         = "active-passive/operation/many-partitions"
 	restarted    = "active-passive/restart/kill-9"
+	foreign      = "active-passive/foreign-stop/kill-9"
 	stoppedClean = "active-passive/restart/clean"
 	resumed      = "resumed/no-fault/none"
 	failedBack   = "failback/no-fault/none"
@@ -108,11 +119,11 @@ var defectCases = []defectCase{
 	// marker ends both.
 	{
 		name: "rewritten-transactions-interleaved", scenario: chained, defects: []string{"pid-rewrite-once", "open-transactions-kept"},
-		primary: "TXN-2", secondary: "BAR-6 LOG-1 LOG-2 CH-1 PSM-1 PSM-4 TXN-1 TXN-3 TXN-4 TXN-6", anomalies: []check.Anomaly{check.ForeignMarker},
+		primary: "TXN-2", secondary: "PSM-8 BAR-6 LOG-1 LOG-2 CH-1 PSM-1 PSM-4 TXN-1 TXN-3 TXN-4 TXN-6", anomalies: []check.Anomaly{check.ForeignMarker},
 	},
 
 	// The barrier. Without one, mirrored producer state lives on.
-	{name: "no-barrier", scenario: failedOver, primary: "BAR-1 IDEM-1 PSM-1", secondary: "AP-1 IDEM-2 IDEM-4 TXN-2 TXN-4"},
+	{name: "no-barrier", scenario: failedOver, primary: "BAR-1 IDEM-1 PSM-1 AP-1", secondary: "IDEM-2 IDEM-4 TXN-2 TXN-4"},
 	{name: "no-barrier-on-empty", scenario: failedOver, primary: "BAR-1", secondary: "AP-1"},
 	{name: "no-barrier-when-source-dead", scenario: sourceDead, primary: "BAR-1 PSM-1 IDEM-1", secondary: "AP-1 IDEM-2 IDEM-4 TXN-2 TXN-4"},
 	{name: "two-barriers", scenario: failedOver, primary: "BAR-1", secondary: "AP-1"},
@@ -125,26 +136,34 @@ var defectCases = []defectCase{
 	{name: "barrier-not-waited-for", scenario: stranded, primary: "BAR-1 BAR-5", secondary: "AP-1 PSM-1 IDEM-1 IDEM-2 IDEM-4 TXN-2 TXN-4"},
 	{
 		name: "follower-keeps-suffix", scenario: cutFollower, primary: "LOG-4",
-		secondary: "AP-1 GRP-1 LOG-1 LOG-3 BAR-1 BAR-3 BAR-6 BAR-7 PSM-1 PSM-4 IDEM-1 IDEM-2 IDEM-4 TXN-1 TXN-2 TXN-3 TXN-4 TXN-6",
+		secondary: "AP-1 PSM-8 GRP-1 LOG-1 LOG-3 BAR-1 BAR-3 BAR-6 BAR-7 PSM-1 PSM-4 IDEM-1 IDEM-2 IDEM-4 TXN-1 TXN-2 TXN-3 TXN-4 TXN-6",
 	},
 	{name: "replica-misses-stops", scenario: leaderLost, primary: "PSM-2", secondary: "AP-1 PSM-1 IDEM-1 IDEM-2 IDEM-4"},
 	{name: "control-record-delivered", scenario: failedOver, primary: "BAR-6", secondary: "AP-1"},
 
+	{name: "barriers-compacted-into-one", scenario: compacted, primary: "BAR-8"},
 	{name: "barrier-value-padded", scenario: failedOver, primary: "BAR-2", secondary: "AP-1"},
 	{name: "barrier-not-named", scenario: failedOver, primary: "BAR-7", secondary: "AP-1"},
 
 	// Producer state and transactions.
-	{name: "cut-barrier-still-expires", scenario: resumed, primary: "PSM-9", secondary: "PSM-4 TXN-1 TXN-2 TXN-3 TXN-4"},
+	{name: "cut-barrier-still-expires", scenario: resumed, primary: "PSM-9", secondary: "PSM-8 PSM-4 TXN-1 TXN-2 TXN-3 TXN-4"},
 	{name: "healed-link-aborts", scenario: healedLate, primary: "TXN-5", secondary: "AP-1 TXN-2 TXN-6 IDEM-4"},
 	{name: "recovery-does-not-expire", scenario: restarted, primary: "PSM-3", secondary: "AP-1 PSM-7 IDEM-1 IDEM-2"},
 	{name: "expired-entries-put-back", scenario: restarted, primary: "PSM-7 PSM-3", secondary: "AP-1 PSM-1 PSM-4 IDEM-1 IDEM-2"},
 	{name: "state-lost-on-restart", scenario: restarted, primary: "PSM-6 IDEM-3", secondary: "AP-1 PSM-7 IDEM-4"},
 	{name: "inherited-barrier-expires", scenario: chained, primary: "PSM-5", secondary: "PSM-4"},
 	{name: "stale-dedupe-ack", scenario: failedOver, primary: "IDEM-1", secondary: "AP-1 IDEM-4"},
-	{name: "open-transactions-kept", scenario: failedOver, primary: "TXN-1 TXN-3 PSM-1", secondary: "AP-1 IDEM-1 TXN-2 TXN-4 TXN-6 BAR-6"},
-	{name: "open-transactions-dropped-with-data", scenario: failedOver, primary: "TXN-3 TXN-2", secondary: "AP-1 TXN-4"},
+	{name: "open-transactions-kept", scenario: failedOver, primary: "TXN-1 TXN-3 PSM-1 PSM-8", secondary: "AP-1 IDEM-1 TXN-2 TXN-4 TXN-6 BAR-6"},
+	{name: "open-transactions-dropped-with-data", scenario: failedOver, primary: "TXN-3 TXN-2 PSM-8", secondary: "AP-1 TXN-4"},
+	{name: "barrier-over-open-transaction", scenario: failedOver, primary: "PSM-8 TXN-3", secondary: "AP-1 TXN-2"},
+	// Of what another leader left open the barrier's records are shown, or pin.
+	{name: "foreign-open-transactions-dropped", scenario: foreign, defects: []string{"open-transactions-dropped-with-data"}, primary: "PSM-8", secondary: "AP-1 TXN-2 TXN-4"},
+	{name: "foreign-open-transactions-kept", scenario: foreign, defects: []string{"open-transactions-kept"}, primary: "PSM-8", secondary: "AP-1 PSM-1 PSM-3 PSM-7 IDEM-1 TXN-1 TXN-2 TXN-4 TXN-6 BAR-6"},
 	{name: "aborted-index-lost-on-truncation", scenario: failedOver, primary: "TXN-4", secondary: "AP-1 TXN-2"},
 	{name: "late-produce-opens-transaction", scenario: failedOver, primary: "TXN-6", secondary: "AP-1 TXN-1 TXN-2 TXN-4"},
+
+	{name: "stale-epoch-fences", scenario: failedOver, primary: "IDEM-2", secondary: "AP-1"},
+	{name: "first-write-lost", scenario: failedOver, primary: "IDEM-4", secondary: "AP-1"},
 
 	// Consumer groups. What is above L is skipped by whoever resumes.
 	{name: "group-offsets-unclamped", scenario: failedOver, primary: "GRP-1", secondary: "AP-1", anomalies: []check.Anomaly{check.UnclampedCommit}},
@@ -155,20 +174,23 @@ var defectCases = []defectCase{
 
 	// The read-only window.
 	{name: "write-before-barrier", scenario: everyGate, primary: "RO-5", secondary: "AP-1 RO-1 BAR-3"},
+	{name: "refused-without-a-word", scenario: failedOver, primary: "RO-1", secondary: "AP-1"},
+	{name: "refused-producers-stay-refused", scenario: failedOver, primary: "RO-4", secondary: "AP-1"},
 	{name: "delete-records-while-mirroring", scenario: failedOver, primary: "RO-3", secondary: "AP-1 LOG-1 BAR-6 TXN-4 PSM-4"},
 	// The marker takes the place of a batch of the source, so the mirror hangs.
-	{name: "local-markers-appended-while-mirroring", scenario: resumed, primary: "RO-2", secondary: "LOG-1 LOG-3 BAR-3 PSM-4 TXN-2 TXN-6"},
+	{name: "local-markers-appended-while-mirroring", scenario: resumed, primary: "RO-2", secondary: "LOG-1 PSM-8 LOG-3 BAR-3 PSM-4 TXN-2 TXN-6"},
 	{name: "read-only-after-restart", scenario: stoppedClean, primary: "OPS-5", secondary: "AP-1 RO-4 IDEM-3"},
 
 	// The link, and what comes over it.
 	{name: "late-fetch-appended", scenario: lateResponse, primary: "LINK-1 BAR-3", secondary: "AP-1 LINK-3 LOG-3 TXN-1 TXN-2 TXN-4 TXN-6 PSM-1"},
+	{name: "fetched-after-healing", scenario: healedLate, primary: "LINK-3 BAR-3", secondary: "AP-1 LOG-3 TXN-2"},
 	{name: "other-cluster-accepted", scenario: operated, primary: "LINK-4"},
 	{name: "epochs-go-backwards", scenario: failedOver, primary: "LOG-3", secondary: "AP-1 LOG-5 TXN-2"},
 	{name: "epoch-below-log", scenario: chained, primary: "LOG-5", secondary: "LOG-3"},
 	// The mirror hangs where the logs differ: what it does not show is not judged.
-	{name: "downstream-not-realigned", scenario: chained, primary: "CH-3 LOG-1", secondary: "RO-2 BAR-3 CH-1 CH-2 CH-4 PSM-4 TXN-2 TXN-3"},
-	{name: "cleaned-log-truncated", scenario: cleanedFork, primary: "AL-1 LOG-1", secondary: "LOG-3 FB-1 FB-2 FB-3 PSM-4 PSM-5 TXN-2 TXN-3 IDEM-4"},
-	{name: "alignment-by-epochs-alone", scenario: failedBack, primary: "AL-1 FB-1", secondary: "LOG-1 LOG-3 RO-2 BAR-3 FB-2 FB-4 PSM-4 TXN-2 LOG-5"},
+	{name: "downstream-not-realigned", scenario: chained, primary: "CH-3 LOG-1", secondary: "PSM-8 RO-2 BAR-3 CH-1 CH-2 CH-4 PSM-4 TXN-2 TXN-3"},
+	{name: "cleaned-log-truncated", scenario: cleanedFork, primary: "AL-1 LOG-1", secondary: "PSM-8 LOG-3 FB-1 FB-2 FB-3 PSM-4 PSM-5 TXN-2 TXN-3 IDEM-4"},
+	{name: "alignment-by-epochs-alone", scenario: failedBack, primary: "AL-1 FB-1 FB-4", secondary: "LOG-1 LOG-3 RO-2 BAR-3 FB-2 PSM-4 TXN-2 LOG-5"},
 
 	// A cluster by itself.
 	{name: "window-of-one", scenario: aloneOnce, primary: "SC-1"},
@@ -184,13 +206,17 @@ var defectCases = []defectCase{
 	{name: "id-blocks-not-reserved", scenario: reassigned, primary: "SC-8", secondary: "SC-1 SC-3 SC-5 SC-6 SC-7"},
 
 	// What one cluster of several does to the others.
-	{name: "resumes-at-old-end", scenario: failedBack, primary: "FB-3 LOG-1", secondary: "LOG-3 LOG-5 FB-1 FB-2 BAR-3 IDEM-4 TXN-2 TXN-3 PSM-4 PSM-5"},
+	{name: "resumes-at-old-end", scenario: failedBack, primary: "FB-3 LOG-1", secondary: "PSM-8 LOG-3 LOG-5 FB-1 FB-2 BAR-3 IDEM-4 TXN-2 TXN-3 PSM-4 PSM-5"},
 	{name: "fan-out-without-second-barrier", scenario: fannedOut, defects: []string{"no-barrier@C"}, primary: "FO-1 BAR-1", secondary: "IDEM-1 IDEM-2 IDEM-4 PSM-1 TXN-2 TXN-4"},
 	{name: "lost-mirror-takes-others-along", scenario: fannedOut, primary: "FO-2"},
+	{name: "failback-with-two-barriers", scenario: failedBack, defects: []string{"two-barriers@A"}, primary: "FB-2 BAR-1"},
+	{name: "chain-without-middle-barrier", scenario: chained, defects: []string{"no-barrier@B"}, primary: "CH-2 BAR-1", secondary: "IDEM-1 IDEM-2 IDEM-4 PSM-1 TXN-2 TXN-4"},
 	{name: "second-failover-with-two-barriers", scenario: chainedLong, defects: []string{"two-barriers@C"}, primary: "CH-4 BAR-1", secondary: "CH-2"},
 
 	// Operation.
 	{name: "stop-refused-without-source", scenario: operated, primary: "OPS-1", secondary: "AP-1 OPS-2 LINK-2"},
+	{name: "stop-refused-when-source-dead", scenario: sourceDead, defects: []string{"stop-refused-without-source"}, primary: "LINK-2", secondary: "AP-1"},
+	{name: "describe-hides-cause", scenario: operated, primary: "OPS-2", secondary: "AP-1 LINK-4"},
 	{name: "stop-not-idempotent", scenario: operated, primary: "OPS-1", secondary: "AP-1"},
 	{name: "stop-takes-a-hundred", scenario: wide, primary: "OPS-3", secondary: "AP-1"},
 	{name: "describe-hides-cut", scenario: everyGate, primary: "OPS-4", secondary: "AP-1"},
@@ -215,6 +241,7 @@ func DefectCases() []DefectCase {
 		all = append(all, DefectCase{
 			Name: d.name, Defects: d.defects, Scenario: sc,
 			Primary: strings.Fields(d.primary), Secondary: strings.Fields(d.secondary), Anomalies: d.anomalies,
+			Short: slices.Contains(shortDefects, d.name),
 		})
 	}
 	return all

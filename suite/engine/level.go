@@ -13,7 +13,7 @@ func (s Scenario) Level() contract.Level {
 	switch {
 	case len(s.Topology.Mirrors) == 0:
 		return contract.L0
-	case len(s.Topology.Mirrors) > 1 || len(s.Topology.Episodes()) > 1 || s.Operate || s.Wide:
+	case len(s.Topology.Mirrors) > 1 || len(s.Topology.Episodes()) > 1 || s.Operate || s.Wide > 0:
 		return contract.L4
 	case s.Plan != nil, s.Node != nil:
 		return contract.L3

@@ -170,9 +170,9 @@ func (e *episode) operateLate(ctx context.Context) error {
 	return e.ops.Write(ctx)
 }
 
-// stopMany stops topics of a hundred and of a thousand partitions (OPS-3).
+// stopMany stops topics of many partitions (OPS-3).
 func (e *episode) stopMany(ctx context.Context) error {
-	return traffic.Wide(ctx, e.rec, e.probeSource(), e.to())
+	return traffic.Wide(ctx, e.rec, e.probeSource(), e.to(), e.story.scenario.Wide)
 }
 
 // secondSource asks for a topic of another mirror into the same cluster (FI-2).

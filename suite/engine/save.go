@@ -25,7 +25,7 @@ func (s *story) plan(o Options) *check.Run {
 		Version: check.RunVersion, Scenario: sc.Name, Seed: o.Seed, Command: o.Reproduce,
 		Launcher: s.world.launcher(), Profile: sc.Profile, Exercises: sc.Requirements(),
 		Floors:  check.Floors{Before: floorBefore, During: floorDuring, After: floorAfter},
-		Options: check.Options{StopBoundMs: stopBoundMs}, Defects: o.Defects,
+		Options: check.Options{StopBoundMs: stopBoundMs, StopMany: sc.Wide}, Defects: o.Defects,
 	}
 	stops := map[string]int{}
 	for _, e := range s.episodes {
@@ -35,6 +35,7 @@ func (s *story) plan(o Options) *check.Run {
 		}
 		r.Episodes = append(r.Episodes, check.Episode{
 			Number: int32(e.Number), Mirror: e.Mirror.Name, Logs: logs, Exercises: sc.exercises(e.Number),
+			ForeignStop: sc.ForeignStop && e.struck(),
 		})
 		r.Faults = append(r.Faults, e.plannedFaults()...)
 		stops[e.Mirror.Name]++

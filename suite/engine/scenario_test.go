@@ -189,3 +189,14 @@ func TestEveryDefectHasItsCase(t *testing.T) {
 		}
 	}
 }
+
+func TestAShortRunTriesTheMostTellingDefects(t *testing.T) {
+	var short []string
+	for _, d := range DefectCases() {
+		if d.Short {
+			short = append(short, d.Name)
+		}
+	}
+	require.Len(t, short, 10)
+	require.ElementsMatch(t, shortDefects, short)
+}

@@ -21,6 +21,7 @@ func severalNodes() []Scenario {
 	all := []Scenario{
 		{Name: t.Name + "/no-fault/none", deflt: true},
 		{Name: t.Name + "/restart/" + string(FollowerLeads), Restart: FollowerLeads, deflt: true},
+		{Name: t.Name + "/foreign-stop/" + string(FollowerLeads), ForeignStop: true, Restart: FollowerLeads},
 	}
 	roles := []chaos.Target{
 		{Role: chaos.Leader, Cluster: cluster, Of: led},

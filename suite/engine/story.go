@@ -151,8 +151,8 @@ func (s *story) phases(i int) []phase {
 			e := s.episodes[n]
 			add(e, "traffic on the promoted cluster", trafficLimit, e.trafficAfter)
 			add(e, "reading to the end", readLimit+trafficLimit, e.readToEnd)
-			if s.scenario.Wide && e.struck() {
-				add(e, "a thousand partitions", wideLimit, e.stopMany)
+			if s.scenario.Wide > 0 && e.struck() {
+				add(e, fmt.Sprintf("%d partitions", s.scenario.Wide), wideLimit, e.stopMany)
 			}
 			add(e, "raw logs of both clusters", captureLimit, e.end)
 			if s.scenario.Vanish != "" && e.last() {

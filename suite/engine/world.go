@@ -64,6 +64,10 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 	if sc.cleans() {
 		spec.CleanEvery = cleanEvery
 	}
+	if sc.ForeignStop {
+		to := sc.Topology.Episodes()[sc.strikes()-1].Mirror.To
+		spec.Defects[to] = []string{foreignStop}
+	}
 	for _, d := range o.Defects {
 		name, only, _ := strings.Cut(d, "@")
 		if _, ok := sc.Topology.Cluster(only); only != "" && !ok {
@@ -80,6 +84,9 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 	}
 	return w, nil
 }
+
+// foreignStop is the defect that is another's rule: see [Scenario.ForeignStop].
+const foreignStop = "barrier-over-open-transaction"
 
 func (w *world) onNode(e fixtures.NodeEvent) {
 	if e.What == "lost" {

@@ -12,12 +12,6 @@ import (
 	"watershed.example/suite/history"
 )
 
-// wideTopics are topics of many partitions, fewer first.
-var wideTopics = []struct {
-	name       string
-	partitions int32
-}{{"wide-few", 100}, {"wide-many", 1000}}
-
 // wideStopLimit is how long a stop of so many partitions is waited for. One that
 // takes longer has not come to its end.
 const wideStopLimit = 30 * time.Second
@@ -25,10 +19,10 @@ const wideStopLimit = 30 * time.Second
 // describeWideEvery is the pause between two looks at so many partitions.
 const describeWideEvery = 50 * time.Millisecond
 
-// Wide mirrors topics of a hundred and of a thousand partitions, in which nothing
-// was written, and stops each with one request (OPS-3). Topics and mirror are its
-// own.
-func Wide(ctx context.Context, rec *Recorder, source Source, destination Cluster) error {
+// Wide mirrors a topic of so many partitions, and before it one of a tenth of
+// them, in which nothing was written, and stops each with one request (OPS-3).
+// Topics and mirror are its own.
+func Wide(ctx context.Context, rec *Recorder, source Source, destination Cluster, partitions int32) error {
 	side, created, err := newSideMirror(ctx, rec, source, destination, "wide", source.ID)
 	if err != nil {
 		return err
@@ -38,12 +32,10 @@ func Wide(ctx context.Context, rec *Recorder, source Source, destination Cluster
 	if created.Outcome != history.OK {
 		return fmt.Errorf("create mirror wide: code %d %s", created.Code, created.Message)
 	}
-	for _, t := range wideTopics {
-		if err := side.wide(ctx, t.name, t.partitions); err != nil {
-			return err
-		}
+	if err := side.wide(ctx, "wide-few", partitions/10); err != nil {
+		return err
 	}
-	return nil
+	return side.wide(ctx, "wide-many", partitions)
 }
 
 func (s *sideMirror) wide(ctx context.Context, topic string, partitions int32) error {

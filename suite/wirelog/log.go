@@ -115,6 +115,42 @@ func (l *Log) Batches() iter.Seq2[Batch, error] {
 	}
 }
 
+// Read returns all batches of the log, as [Log.Batches] gives them, and its problems.
+func (l *Log) Read() (batches []Batch, problems []*Problem, err error) {
+	for _, name := range l.Segments {
+		data, err := l.segment(name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read segment: %w", err)
+		}
+		batches = slices.Grow(batches, count(data))
+		for b, err := range Segment(name, data) {
+			var problem *Problem
+			switch {
+			case errors.As(err, &problem):
+				problems = append(problems, problem)
+			case err != nil:
+				return nil, nil, err
+			default:
+				batches = append(batches, b)
+			}
+		}
+	}
+	return batches, problems, nil
+}
+
+// count counts the batches in a segment's bytes, by their lengths alone.
+func count(data []byte) (n int) {
+	for len(data) >= overhead {
+		size := overhead + int64(int32(binary.BigEndian.Uint32(data[8:])))
+		if size < headerLen || size > int64(len(data)) {
+			break
+		}
+		data = data[size:]
+		n++
+	}
+	return n
+}
+
 func (l *Log) segment(name string) (data []byte, err error) {
 	f, err := os.Open(filepath.Join(l.Dir, name))
 	if err != nil {

@@ -241,6 +241,41 @@ func TestBarriersAreReadInEveryEncoding(t *testing.T) {
 	}
 }
 
+func TestALargeSegmentIsReadAsASmallOne(t *testing.T) {
+	one := golden(t, "B/t1-0")
+	all := bytes.Repeat(one, mapFrom/len(one)+1)
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{"0.log": one, "1.log": all, "2.log": append(all[:len(all):len(all)], one[:70]...)} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
+	}
+	log, err := Open(dir)
+	require.NoError(t, err)
+	batches, problems, err := log.Read()
+	require.NoError(t, err)
+	require.Len(t, log.maps, 2)
+	require.Len(t, problems, 1)
+	require.Equal(t, int64(len(all)), problems[0].Position)
+	require.True(t, problems[0].Torn)
+	for range 2 { // and again, when the bytes have been given back
+		i := 0
+		for _, name := range log.Segments {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			require.NoError(t, err)
+			for b, err := range Segment(name, data) {
+				if err != nil {
+					continue
+				}
+				require.Equal(t, b, batches[i])
+				i++
+			}
+		}
+		require.Len(t, batches, i)
+		require.NoError(t, log.Release())
+	}
+	require.NoError(t, log.Close())
+	require.NoError(t, log.Close())
+}
+
 func FuzzSegment(f *testing.F) {
 	for _, name := range folders {
 		f.Add(golden(f, name))

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/quorum"
 	"watershed.example/refbroker/internal/replica"
@@ -95,7 +96,7 @@ func (p *producer) open(img *quorum.Image, w *write) (err error) {
 	if w.log, err = p.env.Replicas.Partition(w.topic, w.index); err != nil {
 		return err
 	}
-	if w.log.ReadOnly() {
+	if w.log.ReadOnly() && !p.env.Defects.Has(defect.RefusedProducersStayRefused) { // that one has the append refused
 		return fmt.Errorf("%s-%d: %w", w.topic, w.index, replica.ErrReadOnly)
 	}
 	if w.batch, err = psm.DecodeHeader(w.raw); err != nil {
@@ -214,6 +215,9 @@ func (p *producer) result(w *write) kmsg.ProduceResponseTopicPartition {
 	out.Partition, out.BaseOffset = w.index, -1
 	if w.err != nil {
 		out.ErrorCode, out.ErrorMessage = errorOf(w.err)
+		if errors.Is(w.err, replica.ErrReadOnly) && p.env.Defects.Has(defect.RefusedWithoutAWord) {
+			out.ErrorMessage = nil
+		}
 		if errors.Is(w.err, kerr.ProducerFenced) {
 			// Producers know a fenced epoch by this code (SC-2).
 			out.ErrorCode = kerr.InvalidProducerEpoch.Code

@@ -114,7 +114,7 @@ func describeMirrorPartition(e *env.Env, m *mirror.Manager, img *quorum.Image, t
 	if p.Mirror.Attempts < 0 {
 		d.RetryAttempt = p.Mirror.Attempts
 	}
-	if problem != "" {
+	if problem != "" && !e.Defects.Has(defect.DescribeHidesCause) {
 		d.ErrorMessage = &problem
 	}
 	if part, err := e.Replicas.Partition(t.Name, index); err == nil && p.Leader == e.NodeID {

@@ -337,6 +337,28 @@ func TestDefectsOfTheControlPlane(t *testing.T) {
 			require.Equal(t, lso, p.OldestOpen.FirstOffset)
 		}
 	})
+	bothWays(t, clusterB, defect.DescribeHidesCause, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, _ := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		require.NoError(t, a.Close())
+		require.Eventually(t, func() bool {
+			mirrors, err := c.Describe(t.Context(), "m")
+			require.NoError(t, err)
+			p := mirrors[0].Topics[0].Partitions[0]
+			return p.RetryAttempt > 0 && (p.ErrorMessage == nil) == wrong
+		}, patience, 2*time.Millisecond, "it does not go on")
+	})
+	bothWays(t, clusterB, defect.RefusedWithoutAWord, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, _ := sourceWithTraffic(t)
+		awaitMirror(t, b.mirrorFrom(a), "MIRRORING")
+		req := produceOf(-1, "t", 0, batchOf("refused"))
+		req.Topics[0].TopicID = b.Env().Quorum.Image().Topics["t"].ID
+		resp, err := req.RequestWith(t.Context(), b.client())
+		require.NoError(t, err)
+		p := resp.Topics[0].Partitions[0]
+		require.Equal(t, mirrorrpc.ErrReadOnlyTopic.Code, p.ErrorCode)
+		require.Equal(t, wrong, p.ErrorMessage == nil)
+	})
 	bothWays(t, clusterB, defect.MirrorStopStopsOthers, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a, c := newSource(t, clusterA), startMirrorNode(t, clusterC)
 		makeTopic(t, c, "other")
@@ -516,6 +538,22 @@ func TestDefectsAroundAStop(t *testing.T) {
 			return
 		}
 		require.Eventually(t, func() bool { return b.part().Offsets().LastStable > open }, 20*time.Second, 5*time.Millisecond, "TXN-5")
+	})
+	bothWays(t, clusterB, defect.FetchedAfterHealing, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a, _ := sourceWithTraffic(t)
+		c := b.mirrorFrom(a)
+		require.NoError(t, a.Close())
+		require.NoError(t, c.Stop(t.Context(), "m", "t"))
+		awaitMirror(t, c, "STOPPED")
+		end := b.part().Offsets().LogEnd
+		a.start()
+		send(t, a.client(kgo.DisableIdempotentWrite()), "written since")
+		if !wrong {
+			// Nothing is to come; that it would have by then, the other case shows.
+			require.Never(t, func() bool { return b.part().Offsets().LogEnd != end }, 300*time.Millisecond, 10*time.Millisecond)
+			return
+		}
+		require.Eventually(t, func() bool { return b.part().Offsets().LogEnd > end }, 20*time.Second, 5*time.Millisecond, "LINK-3")
 	})
 	bothWays(t, clusterB, defect.ResumesAtOldEnd, func(t *testing.T, b *mirrorNode, wrong bool) {
 		a := newSource(t, clusterA)

@@ -33,6 +33,11 @@ func BenchmarkStopTargets(b *testing.B) {
 	producers := numbers(b, "WATERSHED_STOP_PRODUCERS", "1,10000")
 	require.Len(b, many, 2)
 	require.Len(b, producers, 2)
+	stopMany := func(b *testing.B, partitions, producers int32, whole bool) stopCost {
+		c := stopMany(b, partitions, producers, whole)
+		fmt.Fprintln(os.Stderr, c.describe(nil)) // the whole takes minutes
+		return c
+	}
 	for b.Loop() {
 		one := stopRow{what: "1 partition, 100 producers", target: "<= 150 ms"}
 		for range 5 {
@@ -66,6 +71,7 @@ func BenchmarkStopTargets(b *testing.B) {
 func (r stopRow) took() time.Duration {
 	return r.median(func(c stopCost) time.Duration { return c.took })
 }
+
 func (r stopRow) cpu() time.Duration {
 	return r.median(func(c stopCost) time.Duration { return c.cpu })
 }

@@ -54,6 +54,51 @@ const (
 	// truncation before it shows what was never committed.
 	// Violates: TXN-3, TXN-2.
 	OpenTransactionsDroppedWithData Name = "open-transactions-dropped-with-data"
+	// BarrierOverOpenTransaction stops without cutting open transactions off, and
+	// writes its barrier over them all the same. What such a log says of them is read
+	// as it must be: they are aborted.
+	// Seen: PSM-8 names it. A barrier that is appended as any other control batch is
+	// checked against nothing.
+	// Violates: PSM-8, TXN-3.
+	BarrierOverOpenTransaction Name = "barrier-over-open-transaction"
+	// StaleEpochFences fences producers by epochs from before the barrier.
+	// Seen: IDEM-2 names it. A broker that empties its producers' batches, and not
+	// their epochs, takes a local producer for a zombie of the source's.
+	// Violates: IDEM-2.
+	StaleEpochFences Name = "stale-epoch-fences"
+	// FirstWriteLost acknowledges the first plain write after a stop, and does not
+	// append it.
+	// Seen: redpanda-data/redpanda pull request 31659 (first writes after promotion are
+	// acknowledged but absent).
+	// Violates: IDEM-4.
+	FirstWriteLost Name = "first-write-lost"
+	// BarriersCompactedIntoOne has the cleaner keep the last one of a log's barriers:
+	// their keys are the same bytes.
+	// Seen: BAR-8 names it. A cleaner that takes a control record's key for any other
+	// does this.
+	// Violates: BAR-8.
+	BarriersCompactedIntoOne Name = "barriers-compacted-into-one"
+	// RefusedWithoutAWord refuses writes while it mirrors with an error code alone.
+	// Seen: RO-1 names it. The code of KIP-1279's build is another error's in Apache
+	// Kafka 4.4.0, so that a client which is given no message says something else.
+	// Violates: RO-1.
+	RefusedWithoutAWord Name = "refused-without-a-word"
+	// RefusedProducersStayRefused goes on refusing the producers that it refused while
+	// it mirrored.
+	// Seen: RO-4 names it. A development build of KIP-1279 keeps its read-only state in
+	// a cache of its own.
+	// Violates: RO-4.
+	RefusedProducersStayRefused Name = "refused-producers-stay-refused"
+	// DescribeHidesCause leaves the cause out where a mirror does not go on.
+	// Seen: OPS-2 names it. In a development build of KIP-1279 it is in the log alone.
+	// Violates: OPS-2.
+	DescribeHidesCause Name = "describe-hides-cause"
+	// FetchedAfterHealing fetches once more from a source that was away at the stop,
+	// when it can be reached again, and appends that behind the barrier.
+	// Seen: LINK-3 names it. A fetcher that waits to connect again outlives its removal
+	// where only the partitions of the moment are taken from it.
+	// Violates: LINK-3, BAR-3.
+	FetchedAfterHealing Name = "fetched-after-healing"
 	// InheritedBarrierExpires lets a barrier that came from the source empty the
 	// producer state of a partition that goes on mirroring.
 	// Seen: the KIP's later text and its build; its earlier text rules the opposite.
@@ -355,18 +400,23 @@ func All() []Name {
 		BarrierBeforeTruncation,
 		BarrierNotNamed,
 		BarrierNotWaitedFor,
+		BarrierOverOpenTransaction,
 		BarrierValuePadded,
+		BarriersCompactedIntoOne,
 		CleanedLogTruncated,
 		ControlBatchesWithheld,
 		ControlRecordDelivered,
 		CutBarrierStillExpires,
 		DeleteRecordsWhileMirroring,
+		DescribeHidesCause,
 		DescribeHidesCut,
 		DownstreamNotRealigned,
 		EpochBelowLog,
 		EpochGoesNegative,
 		EpochsGoBackwards,
 		ExpiredEntriesPutBack,
+		FetchedAfterHealing,
+		FirstWriteLost,
 		FollowerKeepsSuffix,
 		FollowerKnowsNoProducers,
 		GroupOffsetsNotLowered,
@@ -395,10 +445,13 @@ func All() []Name {
 		ProducersForgottenWithRecords,
 		ReadOnlyAfterRestart,
 		RecoveryDoesNotExpire,
+		RefusedProducersStayRefused,
+		RefusedWithoutAWord,
 		ReplicaMissesStops,
 		ResumesAtOldEnd,
 		SameTopicTwoSources,
 		StaleDedupeAck,
+		StaleEpochFences,
 		StateLostOnRestart,
 		StopNotIdempotent,
 		StopRefusedWithoutSource,

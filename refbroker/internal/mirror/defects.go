@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
 	"watershed.example/refbroker/internal/quorum"
@@ -33,7 +35,7 @@ func (s *stopping) sourceID(v view) string {
 // keepsOpen says whether a defect has the stop keep transactions that are open
 // neither cut away nor aborted.
 func (s *stopping) keepsOpen() bool {
-	return s.d.m.defects.Has(defect.OpenTransactionsKept, defect.OpenTransactionsDroppedWithData)
+	return s.d.m.defects.Has(defect.OpenTransactionsKept, defect.OpenTransactionsDroppedWithData, defect.BarrierOverOpenTransaction)
 }
 
 // leavesOut says whether a defect has the stop go on without its barrier.
@@ -73,9 +75,9 @@ func (s *stopping) lateBarrier(ctx context.Context, c *quorum.StopRecord) error 
 	}
 }
 
-// abortWhenBack waits for a source that was away when the partition was stopped,
-// and then aborts what is open there.
-func (s *stopping) abortWhenBack(v view) {
+// whenBack waits for a source that was away when the partition was stopped, and
+// then does what a defect does.
+func (s *stopping) whenBack(v view, do func(ctx context.Context)) {
 	d := s.d
 	ctx := d.fetchers
 	there := func() bool {
@@ -93,15 +95,58 @@ func (s *stopping) abortWhenBack(v view) {
 				return
 			}
 		}
-		for _, p := range s.part.Producers() {
-			if p.CurrentTxnFirstOffset < 0 {
-				continue
-			}
-			m := psm.EndTxnMarker{ProducerID: p.ProducerID, ProducerEpoch: p.Epoch, CoordinatorEpoch: max(p.CoordinatorEpoch, 0), Timestamp: d.m.host.Now().UnixMilli()}
-			_, err := s.part.Append(ctx, m.Append(nil), replica.AppendOptions{Purpose: replica.ForMarker, Acks: 1, LeaderEpoch: -1})
-			d.log.Warn("defect: an open transaction is aborted, as the source is back", "producer", p.ProducerID, "error", err)
-		}
+		do(ctx)
 	})
+}
+
+// abortOpenHere aborts what is open in the partition.
+func (s *stopping) abortOpenHere(ctx context.Context) {
+	for _, p := range s.part.Producers() {
+		if p.CurrentTxnFirstOffset < 0 {
+			continue
+		}
+		m := psm.EndTxnMarker{ProducerID: p.ProducerID, ProducerEpoch: p.Epoch, CoordinatorEpoch: max(p.CoordinatorEpoch, 0), Timestamp: s.d.m.host.Now().UnixMilli()}
+		_, err := s.part.Append(ctx, m.Append(nil), replica.AppendOptions{Purpose: replica.ForMarker, Acks: 1, LeaderEpoch: -1})
+		s.d.log.Warn("defect: an open transaction is aborted, as the source is back", "producer", p.ProducerID, "error", err)
+	}
+}
+
+// fetchOnceMore appends the newest plain batch of what the source has beyond the
+// mirrored log's end.
+func (s *stopping) fetchOnceMore(ctx context.Context, v view) {
+	c, _, err := dial(ctx, s.d.m.host, v.mirror.Bootstrap[0], v.mirror.SourceClusterID)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	part := kmsg.NewFetchRequestTopicPartition()
+	part.Partition, part.FetchOffset, part.PartitionMaxBytes = s.d.key.index, s.settledAt.LogEnd, fetchPartitionMax
+	topic := kmsg.NewFetchRequestTopic()
+	topic.Topic, topic.TopicID, topic.Partitions = s.d.key.topic, s.d.key.id, []kmsg.FetchRequestTopicPartition{part}
+	req := kmsg.NewPtrFetchRequest()
+	req.ReplicaID, req.ReplicaState.ID, req.SessionEpoch = -1, -1, -1
+	req.MaxWaitMillis, req.MinBytes = 5000, 1
+	req.MaxBytes, req.Topics = fetchMaxBytes, []kmsg.FetchRequestTopic{topic}
+	resp, err := ask[*kmsg.FetchResponse](ctx, c, req)
+	if err != nil || len(resp.Topics) == 0 || len(resp.Topics[0].Partitions) == 0 {
+		return
+	}
+	raw, err := wholeBatches(resp.Topics[0].Partitions[0].RecordBatches)
+	var last []byte
+	for len(raw) > 0 && err == nil {
+		var b psm.Batch
+		if b, err = psm.DecodeHeader(raw); err == nil {
+			if b.ProducerID < 0 && !b.IsControl() {
+				last = raw[:b.Size]
+			}
+			raw = raw[b.Size:]
+		}
+	}
+	if last == nil {
+		return
+	}
+	_, err = s.part.AppendMirrored(0, last)
+	s.d.log.Warn("defect: fetched once more, as the source is back", "error", err)
 }
 
 // errTooMany is the defect of a stop that takes only so many partitions.

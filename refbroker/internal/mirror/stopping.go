@@ -377,7 +377,10 @@ func (s *stopping) finish(ctx context.Context, v view) error {
 		Topic: s.d.key.topic, Partition: s.d.key.index, LeaderEpoch: v.part.LeaderEpoch,
 	})
 	if err == nil && s.d.m.defects.Has(defect.HealedLinkAborts) {
-		s.abortWhenBack(v)
+		s.whenBack(v, s.abortOpenHere)
+	}
+	if err == nil && s.d.m.defects.Has(defect.FetchedAfterHealing) {
+		s.whenBack(v, func(ctx context.Context) { s.fetchOnceMore(ctx, v) })
 	}
 	if err == nil && s.d.m.defects.Has(defect.BarrierAfterWritable) && v.part.Mirror.Current != nil {
 		return s.lateBarrier(ctx, v.part.Mirror.Current)

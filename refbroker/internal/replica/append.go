@@ -56,9 +56,12 @@ func (o AppendOptions) bound(ctx context.Context) (context.Context, context.Canc
 }
 
 func (p *Partition) appendLocked(raw []byte, o AppendOptions) (AppendResult, int32, error) {
-	r, err := p.mayAppend(o)
+	r, err := p.mayAppend(raw, o)
 	if err != nil {
 		return AppendResult{}, 0, err
+	}
+	if res, lost := p.loses(raw, o); lost {
+		return res, r.epoch, nil
 	}
 	a := psm.Append{Origin: psm.Coordinator, Guard: psm.Guard(o.Guard), TransactionVersion: o.TransactionVersion}
 	if o.Purpose == ForClient {
@@ -89,10 +92,14 @@ func (p *Partition) told(err error) error {
 }
 
 // mayAppend says whether others than the mirror may append now.
-func (p *Partition) mayAppend(o AppendOptions) (role, error) {
+func (p *Partition) mayAppend(raw []byte, o AppendOptions) (role, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keepsOut(p.role) && !p.closed && !(o.Purpose == ForOwedMarker && p.role.owed) && !p.letsIn(o.Purpose) {
+		p.remember(raw, true)
+		return p.role, fmt.Errorf("%s: %w", p.Name(), ErrReadOnly)
+	}
+	if o.Purpose == ForClient && p.remember(raw, false) {
 		return p.role, fmt.Errorf("%s: %w", p.Name(), ErrReadOnly)
 	}
 	r, err := p.leadingLocked(o.LeaderEpoch)

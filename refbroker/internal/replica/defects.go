@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
 )
@@ -14,7 +16,9 @@ func faultsOf(s defect.Set) psm.Faults {
 		PutBack:         s.Has(defect.ExpiredEntriesPutBack),
 		KeepOpen:        s.Has(defect.OpenTransactionsKept, defect.BarrierBeforeTruncation, defect.BarrierAfterWritable),
 		DropOpen:        s.Has(defect.OpenTransactionsDroppedWithData),
+		OverOpen:        s.Has(defect.BarrierOverOpenTransaction),
 		StaleDuplicates: s.Has(defect.StaleDedupeAck),
+		StaleEpochs:     s.Has(defect.StaleEpochFences),
 		OneBatch:        s.Has(defect.WindowOfOne),
 		OldCoordinators: s.Has(defect.OldCoordinatorAccepted),
 		ForgetDeleted:   s.Has(defect.ProducersForgottenWithRecords),
@@ -141,4 +145,38 @@ func (p *Partition) withoutKept(raw []byte) ([]byte, error) {
 	p.kept = kept
 	p.mu.Unlock()
 	return raw, nil
+}
+
+// remember notes the producer of a client's batch that the read-only window kept
+// out, or says whether it was. mu is held.
+func (p *Partition) remember(raw []byte, refused bool) (known bool) {
+	if !p.defects.Has(defect.RefusedProducersStayRefused) {
+		return false
+	}
+	b, err := psm.DecodeHeader(raw)
+	if err != nil || b.ProducerID < 0 {
+		return false
+	}
+	if refused {
+		if p.refused == nil {
+			p.refused = map[int64]bool{}
+		}
+		p.refused[b.ProducerID] = true
+	}
+	return p.refused[b.ProducerID]
+}
+
+// loses says whether a client's append is to be acknowledged and left out: the
+// first plain one after a stop. order is held.
+func (p *Partition) loses(raw []byte, o AppendOptions) (AppendResult, bool) {
+	if !p.defects.Has(defect.FirstWriteLost) || o.Purpose != ForClient || p.lost {
+		return AppendResult{}, false
+	}
+	b, err := psm.DecodeHeader(raw)
+	if _, own := p.log.Barriers(); err != nil || b.ProducerID >= 0 || !slices.Contains(own, true) {
+		return AppendResult{}, false
+	}
+	p.lost = true
+	end := p.log.Marks().LogEnd
+	return AppendResult{BaseOffset: end, LastOffset: end - 1, LogAppendTime: -1, LogStartOffset: p.log.Marks().LogStart, Duplicate: true}, true
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,6 +80,30 @@ func TestDefectsOfTheBarriersEffect(t *testing.T) {
 		res := add(t, p, records(1, 0, 0, false, "a", "b"), anyEpoch(ForClient))
 		want := if2(wrong, AppendResult{BaseOffset: 0, LastOffset: 1, LogAppendTime: -1, Duplicate: true}, AppendResult{BaseOffset: 3, LastOffset: 4, LogAppendTime: -1})
 		require.Equal(t, want, res)
+	})
+	both(t, defect.StaleEpochFences, func(t *testing.T, w *world, wrong bool) {
+		w.topic("t", nil, node)
+		p := w.mirrored("t", 4)
+		s, err := p.BeginMirror()
+		require.NoError(t, err)
+		_, err = p.AppendMirrored(s, at(records(1, 3, 0, false, "a"), 0, 3))
+		require.NoError(t, err)
+		stop := psm.Stop{L: 1, BarrierOffset: 1, Epoch: 5, SourceClusterID: source}
+		w.edit("t", func(_ *quorum.Topic, p *quorum.Partition) {
+			p.LeaderEpoch, p.Mirror.State = 5, quorum.Stopping
+			p.Mirror.Current = &quorum.StopRecord{L: 1, Epoch: 5, SourceClusterID: source}
+			p.Mirror.Stops = append(p.Mirror.Stops, stop)
+		})
+		_, err = p.AppendBarrier(stop)
+		require.NoError(t, err)
+		w.edit("t", isStopped)
+		require.Empty(t, producers(p))
+		_, err = p.Append(t.Context(), records(1, 2, 0, false, "local"), anyEpoch(ForClient))
+		if wrong {
+			require.ErrorIs(t, err, kerr.InvalidProducerEpoch)
+		} else {
+			require.NoError(t, err)
+		}
 	})
 	both(t, defect.InheritedBarrierExpires, func(t *testing.T, w *world, wrong bool) {
 		w.topic("t", nil, node)
@@ -159,6 +184,22 @@ func TestDefectsOfOpenTransactions(t *testing.T) {
 			w.restart(false)
 		}
 	})
+	both(t, defect.BarrierOverOpenTransaction, func(t *testing.T, w *world, wrong bool) {
+		p, err := overOpen(t, w)
+		if !wrong {
+			require.ErrorIs(t, err, kerr.InvalidTxnState, "PSM-8")
+			return
+		}
+		require.NoError(t, err)
+		require.Empty(t, producers(p))
+		for range 2 {
+			p := w.get("t")
+			require.EqualValues(t, p.Offsets().HighWatermark, p.Offsets().LastStable)
+			require.Len(t, committed(p).Aborted, 1, "what it found open is aborted, also in recovery")
+			w.edit("t", isStopped)
+			w.restart(false)
+		}
+	})
 	both(t, defect.AbortedIndexLostOnTruncation, func(t *testing.T, w *world, wrong bool) {
 		w.topic("t", nil, node)
 		p := w.mirrored("t", 4)
@@ -192,6 +233,33 @@ func TestDefectsOfTheReadOnlyWindow(t *testing.T) {
 		require.Equal(t, if2[int64](wrong, 1, 0), p.Offsets().LogEnd)
 		_, err = p.Append(t.Context(), plain("a client's"), anyEpoch(ForClient))
 		require.ErrorIs(t, err, ErrReadOnly)
+	})
+	both(t, defect.RefusedProducersStayRefused, func(t *testing.T, w *world, wrong bool) {
+		p, stop := stopping(t, w)
+		mine := records(8, 0, 0, false, "refused")
+		_, err := p.Append(t.Context(), slices.Clone(mine), anyEpoch(ForClient))
+		require.ErrorIs(t, err, ErrReadOnly)
+		require.NoError(t, p.Cut(2, 5))
+		_, err = p.AppendBarrier(stop)
+		require.NoError(t, err)
+		w.edit("t", isStopped)
+		add(t, p, records(9, 0, 0, false, "another"), anyEpoch(ForClient))
+		_, err = p.Append(t.Context(), mine, anyEpoch(ForClient))
+		if wrong {
+			require.ErrorIs(t, err, ErrReadOnly)
+		} else {
+			require.NoError(t, err)
+		}
+	})
+	both(t, defect.FirstWriteLost, func(t *testing.T, w *world, wrong bool) {
+		p := stopped(t, w)
+		add(t, p, records(8, 0, 0, false, "not plain"), anyEpoch(ForClient))
+		end := p.Offsets().LogEnd
+		res := add(t, p, plain("first"), anyEpoch(ForClient))
+		require.Equal(t, end, res.BaseOffset)
+		require.Equal(t, if2(wrong, end, end+1), p.Offsets().LogEnd)
+		add(t, p, plain("second"), anyEpoch(ForClient))
+		require.Equal(t, if2(wrong, end+1, end+2), p.Offsets().LogEnd)
 	})
 	both(t, defect.DeleteRecordsWhileMirroring, func(t *testing.T, w *world, wrong bool) {
 		p := w.topic("t", nil, node)

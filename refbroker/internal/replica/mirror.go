@@ -54,7 +54,7 @@ func (p *Partition) appendMirrored(session uint64, raw []byte) (AppendResult, er
 	}
 	end := p.log.Marks().LogEnd
 	if session == 0 || session != p.session {
-		if !p.defects.Has(defect.LateFetchAppended) {
+		if !p.defects.Has(defect.LateFetchAppended, defect.FetchedAfterHealing) {
 			return AppendResult{}, fmt.Errorf("%s: session %d: %w", p.Name(), session, ErrSessionEnded)
 		}
 		if raw, err = rebase(raw, end, p.log.Marks().Epoch); err != nil {

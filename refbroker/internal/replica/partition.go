@@ -53,6 +53,9 @@ type Partition struct {
 	// forgotten is the defect of a broker that knows nothing of the stop after a
 	// restart. Under order.
 	forgotten bool
+	// lost is the defect of a broker that has lost the first write after a stop.
+	// Under order.
+	lost bool
 	// failing: the storage refused the last append. Under order.
 	failing bool
 
@@ -69,6 +72,8 @@ type Partition struct {
 	// kept is the defect of a follower that has ignored a cut: up to where it has
 	// seen the leader's log since, -1 for none.
 	kept int64
+	// refused is the defect of a broker that does not forget whom it kept out.
+	refused map[int64]bool
 }
 
 // role is what the quorum says of a partition.

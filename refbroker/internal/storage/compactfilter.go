@@ -3,8 +3,10 @@ package storage
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // More places of a batch's header, and the attribute bit that says that the
@@ -20,6 +22,8 @@ const (
 // filter gives what stays of a batch, nil for nothing.
 func (r *compaction) filter(b *psm.Batch, raw []byte) ([]byte, error) {
 	switch {
+	case b.IsBarrier() && r.supersedes(b):
+		return nil, nil
 	case b.IsBarrier():
 		return raw, nil
 	case b.LastOffset < r.logStart:
@@ -32,6 +36,16 @@ func (r *compaction) filter(b *psm.Batch, raw []byte) ([]byte, error) {
 		r.left[b.ProducerID] = true
 	}
 	return out, err
+}
+
+// supersedes says whether a defect has a barrier give way to one behind it: their
+// keys are the same.
+func (r *compaction) supersedes(b *psm.Batch) bool {
+	if !r.cfg.Defects.Has(defect.BarriersCompactedIntoOne) {
+		return false
+	}
+	all, _ := r.Barriers()
+	return slices.ContainsFunc(all, func(o Barrier) bool { return o.Offset > b.BaseOffset && o.Offset < r.bound })
 }
 
 // filterControl keeps a marker as long as there is anything of its
