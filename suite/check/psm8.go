@@ -198,7 +198,7 @@ func errorsIn(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	lines := []string{}
 	for in := bufio.NewReader(f); ; {
 		line, err := in.ReadString('\n')

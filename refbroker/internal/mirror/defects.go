@@ -118,7 +118,7 @@ func (s *stopping) fetchOnceMore(ctx context.Context, v view) {
 	if err != nil {
 		return
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	part := kmsg.NewFetchRequestTopicPartition()
 	part.Partition, part.FetchOffset, part.PartitionMaxBytes = s.d.key.index, s.settledAt.LogEnd, fetchPartitionMax
 	topic := kmsg.NewFetchRequestTopic()
