@@ -1,6 +1,10 @@
 package check
 
-import "watershed.example/suite/history"
+import (
+	"strings"
+
+	"watershed.example/suite/history"
+)
 
 // stem is all of a tag but its index, which counts a writer's records: many
 // records have one in common. There is one of each in a trial, so that pointers
@@ -68,7 +72,7 @@ const (
 )
 
 // parseTag reads the text of a tag as [history.ParseTag] does. own says that it
-// is the text that the tag itself has.
+// is the text that the tag itself has. Nothing of the text is kept.
 func parseTag[T string | []byte](s *stems, text T) (st *stem, index int64, own bool, err error) {
 	if n, m := len(s.last.before), len(text)-len(s.last.back); s.last.stem != nil && n < m && string(text[:n]) == s.last.before && string(text[m:]) == s.last.back {
 		if index, ok := digits(text[n:m]); ok {
@@ -80,20 +84,22 @@ func parseTag[T string | []byte](s *stems, text T) (st *stem, index int64, own b
 		index, ok = digits(text[before:back])
 	}
 	if !ok {
-		tag, err := history.ParseTag(string(text))
+		own := strings.Clone(string(text))
+		tag, err := history.ParseTag(own)
 		if err != nil {
 			return nil, 0, false, err
 		}
-		return s.of(tag), tag.Index, tag.String() == string(text), nil
+		return s.of(tag), tag.Index, tag.String() == own, nil
 	}
 	s.key = append(append(append(s.key[:0], text[:before]...), 0), text[back:]...)
 	known, ok := s.byText[string(s.key)]
 	if !ok {
-		tag, err := history.ParseTag(string(text))
+		own := strings.Clone(string(text)) // the caller's text may lie in a buffer that is used again
+		tag, err := history.ParseTag(own)
 		if err != nil {
 			return nil, 0, false, err
 		}
-		known = stemText{s.of(tag), string(text[:before]), string(text[back:]), tag.String() == string(text)}
+		known = stemText{s.of(tag), own[:before], own[back:], tag.String() == own}
 		s.byText[string(s.key)] = known
 	}
 	s.last = known

@@ -3,6 +3,7 @@ package check
 import (
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -16,6 +17,7 @@ func TestTagsAreReadAsHistoryReadsThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStems()
 		seen := map[*stem]history.Tag{}
+		buffer := make([]byte, 1<<10)
 		for range 20 {
 			tag := history.Tag{
 				Cluster: part.Draw(t, "cluster"), Writer: part.Draw(t, "writer"), Place: part.Draw(t, "place"),
@@ -39,6 +41,10 @@ func TestTagsAreReadAsHistoryReadsThem(t *testing.T) {
 			for _, parse := range []func() (*stem, int64, bool, error){
 				func() (*stem, int64, bool, error) { return parseTag(s, text) },
 				func() (*stem, int64, bool, error) { return parseTag(s, []byte(text)) },
+				func() (*stem, int64, bool, error) { // as lines of a history are read: the next one overwrites it
+					copy(buffer, text)
+					return parseTag(s, unsafe.String(&buffer[0], len(text)))
+				},
 			} {
 				st, index, own, err := parse()
 				if wrong != nil {
@@ -59,7 +65,8 @@ func TestTagsAreReadAsHistoryReadsThem(t *testing.T) {
 			}
 		}
 		tags := map[history.Tag]bool{}
-		for _, tag := range seen {
+		for st, tag := range seen {
+			require.Equal(t, tag, st.Tag)
 			require.False(t, tags[tag], "two stems for %v", tag)
 			tags[tag] = true
 		}
