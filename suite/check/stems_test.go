@@ -39,12 +39,12 @@ func TestTagsAreReadAsHistoryReadsThem(t *testing.T) {
 			}
 			want, wrong := history.ParseTag(text)
 			for _, parse := range []func() (*stem, int64, bool, error){
-				func() (*stem, int64, bool, error) { return parseTag(s, text) },
-				func() (*stem, int64, bool, error) { return parseTag(s, []byte(text)) },
 				func() (*stem, int64, bool, error) { // as lines of a history are read: the next one overwrites it
 					copy(buffer, text)
 					return parseTag(s, unsafe.String(&buffer[0], len(text)))
 				},
+				func() (*stem, int64, bool, error) { return parseTag(s, text) },
+				func() (*stem, int64, bool, error) { return parseTag(s, []byte(text)) },
 			} {
 				st, index, own, err := parse()
 				if wrong != nil {
