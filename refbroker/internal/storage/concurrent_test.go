@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -117,4 +118,26 @@ func TestReadIsRepeatedWhenOvertaken(t *testing.T) {
 	require.ErrorAs(t, err, &outside)
 	require.Equal(t, ErrOutOfRange{0, 5, 6}, *outside)
 	require.Equal(t, 1, overtaken)
+}
+
+// What a search looks at stays as it was, whatever is cut and written meanwhile.
+func TestACutLeavesAlonePassedOutIndexes(t *testing.T) {
+	l := openLog(t, place{fs: afero.NewMemMapFs(), dir: "/t-0"}, Config{SegmentBytes: 1 << 20, IndexInterval: 1, Now: now}, OpenOptions{})
+	write := func(batches int64, size int) {
+		for i := range batches {
+			d := plain(1)
+			d.time, d.size = 1000*int64(size)+i, size
+			lead(t, l, d.build(), client)
+		}
+	}
+	write(20, 1)
+	s := l.segments[0]
+	index, times := s.index, s.times
+	before, timesBefore := slices.Clone(index), slices.Clone(times)
+	require.Greater(t, len(index), 10)
+	_, err := l.TruncateTo(5)
+	require.NoError(t, err)
+	write(9, 40)
+	require.Equal(t, before, index)
+	require.Equal(t, timesBefore, times)
 }

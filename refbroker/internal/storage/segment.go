@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"github.com/spf13/afero"
@@ -226,10 +227,12 @@ func (s *segment) resetIndexes() {
 // by cutBack afterwards.
 func (s *segment) truncate(pos, end int64) {
 	rel := end - s.base
-	s.index = s.index[:sort.Search(len(s.index), func(i int) bool {
+	// Clipped: a search by time may still look at what was there, which the next
+	// entries must not overwrite.
+	s.index = slices.Clip(s.index[:sort.Search(len(s.index), func(i int) bool {
 		return int64(s.index[i].rel) >= rel || int64(s.index[i].pos) >= pos
-	})]
-	s.times = s.times[:sort.Search(len(s.times), func(i int) bool { return int64(s.times[i].rel) >= rel })]
+	})])
+	s.times = slices.Clip(s.times[:sort.Search(len(s.times), func(i int) bool { return int64(s.times[i].rel) >= rel })])
 	if kept := psm.TruncateTxnIndex(s.aborted, end); len(kept) < len(s.aborted) {
 		s.aborted, s.txnDirty = kept, true
 	}
