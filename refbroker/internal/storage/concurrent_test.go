@@ -122,22 +122,24 @@ func TestReadIsRepeatedWhenOvertaken(t *testing.T) {
 
 // What a search looks at stays as it was, whatever is cut and written meanwhile.
 func TestACutLeavesAlonePassedOutIndexes(t *testing.T) {
-	l := openLog(t, place{fs: afero.NewMemMapFs(), dir: "/t-0"}, Config{SegmentBytes: 1 << 20, IndexInterval: 1, Now: now}, OpenOptions{})
-	write := func(batches int64, size int) {
-		for i := range batches {
-			d := plain(1)
-			d.time, d.size = 1000*int64(size)+i, size
-			lead(t, l, d.build(), client)
+	for at := int64(1); at < 20; at++ {
+		l := openLog(t, place{fs: afero.NewMemMapFs(), dir: "/t-0"}, Config{SegmentBytes: 1 << 20, IndexInterval: 100, Now: now}, OpenOptions{})
+		write := func(batches int64, size int) {
+			for i := range batches {
+				d := plain(1)
+				d.time, d.size = 1000+int64(size)+i, size
+				lead(t, l, d.build(), client)
+			}
 		}
+		write(20, 1)
+		s := l.segments[0]
+		index, times := s.index, s.times
+		before, timesBefore := slices.Clone(index), slices.Clone(times)
+		require.Greater(t, len(index), 5)
+		_, err := l.TruncateTo(at)
+		require.NoError(t, err)
+		write(20-at, 40)
+		require.Equal(t, before, index, "cut at %d", at)
+		require.Equal(t, timesBefore, times, "cut at %d", at)
 	}
-	write(20, 1)
-	s := l.segments[0]
-	index, times := s.index, s.times
-	before, timesBefore := slices.Clone(index), slices.Clone(times)
-	require.Greater(t, len(index), 10)
-	_, err := l.TruncateTo(5)
-	require.NoError(t, err)
-	write(9, 40)
-	require.Equal(t, before, index)
-	require.Equal(t, timesBefore, times)
 }
