@@ -56,6 +56,11 @@ func (e *episode) trafficAfter(ctx context.Context) error {
 	if err := e.promoted.collide(ctx, e.forged, e.source.mirrored); err != nil {
 		return err
 	}
+	if e.forged != nil {
+		if err := e.promoted.raw.PassProducerID(ctx, e.forged.ID.ProducerID); err != nil {
+			return err
+		}
+	}
 	e.story.ids.meet(e)
 	if err := e.story.ids.pass(ctx, e.Mirror.To, e.promoted.raw); err != nil {
 		return err

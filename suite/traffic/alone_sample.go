@@ -80,7 +80,7 @@ func ProducerIDs(ctx context.Context, raw *Raw, n int, transactionalIDs ...strin
 	}
 	for _, broker := range brokers {
 		for range n {
-			if err := raw.producerIDOf(ctx, broker); err != nil {
+			if _, err := raw.producerIDOf(ctx, broker); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,8 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -46,6 +48,42 @@ func (r *Raw) ClaimProducerIDs(ctx context.Context) error {
 	}
 	_, _, err := r.InitProducerID(ctx, "")
 	return err
+}
+
+const (
+	// inReach is how far below an id a broker may be that is going to hand it out:
+	// one that is farther away has another block.
+	inReach = 200
+	// askFor bounds how long a broker is asked that may be cut off: one that can't
+	// be reached hands out nothing.
+	askFor = 5 * time.Second
+)
+
+// PassProducerID has each broker of a cluster of several go beyond an id, if it is
+// about to hand it out: a producer that got the id of a forged batch would be
+// taken for the forger.
+func (r *Raw) PassProducerID(ctx context.Context, id int64) error {
+	if !r.several() {
+		return nil
+	}
+	r.mu.Lock()
+	brokers := slices.Clone(r.brokers)
+	r.mu.Unlock()
+	for _, broker := range brokers {
+		asking, cancel := context.WithTimeout(ctx, askFor)
+		for {
+			got, err := r.producerIDOf(asking, broker)
+			if ctx.Err() != nil {
+				cancel()
+				return context.Cause(ctx)
+			}
+			if err != nil || got >= id || id-got > inReach {
+				break
+			}
+		}
+		cancel()
+	}
+	return nil
 }
 
 // coordinatorTries bounds the search for an id of the issuer's: it may coordinate

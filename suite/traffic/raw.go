@@ -240,8 +240,8 @@ func (r *Raw) initProducerID(ctx context.Context, transactionalID string, timeou
 }
 
 // producerIDOf asks one broker for a producer id.
-func (r *Raw) producerIDOf(ctx context.Context, broker int32) error {
-	_, _, err := r.recorded("", func(node *int32) (int64, int16, error) {
+func (r *Raw) producerIDOf(ctx context.Context, broker int32) (int64, error) {
+	id, _, err := r.recorded("", func(node *int32) (int64, int16, error) {
 		*node = broker
 		req := kmsg.NewPtrInitProducerIDRequest()
 		req.ProducerID, req.ProducerEpoch = -1, -1
@@ -259,7 +259,7 @@ func (r *Raw) producerIDOf(ctx context.Context, broker int32) error {
 			}
 		}
 	})
-	return err
+	return id, err
 }
 
 // recorded asks for a producer id, and records the answer.
