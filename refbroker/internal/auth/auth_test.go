@@ -140,21 +140,6 @@ func TestBadConfigsAreNamedAndSecretsAreNot(t *testing.T) {
 	require.Equal(t, "[hidden]", auth.Show(sasl(nil))[auth.ConfigJAAS])
 }
 
-// FuzzUsers: whatever a file of users says, it is read or refused, and nothing that
-// may be a password is in the error.
-func FuzzUsers(f *testing.F) {
-	f.Add("a=b\n# c\n\nd = e")
-	f.Add("a=\x00\n=\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		if strings.Count(text, "\n") > 3 {
-			return // each user costs two derivations
-		}
-		if _, err := auth.ReadUsers(strings.NewReader(text)); err != nil {
-			require.NotEmpty(t, err.Error())
-		}
-	})
-}
-
 // FuzzSteps: whatever a stranger says, it is refused, or has said a password.
 func FuzzSteps(f *testing.F) {
 	f.Add(uint8(0), []byte("\x00alice\x00x"), []byte(nil))

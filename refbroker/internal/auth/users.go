@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -24,9 +25,30 @@ type Users struct {
 }
 
 // ReadUsers reads a file of lines NAME=PASSWORD; spaces around either don't count.
-// Empty lines and those that begin with # say nothing. An error tells the line, never what is in it.
+// Empty lines and those that begin with # say nothing. An error tells the line,
+// never what is in it.
 func ReadUsers(in io.Reader) (*Users, error) {
+	all, err := parseUsers(in)
+	if err != nil {
+		return nil, err
+	}
 	u := &Users{secrets: map[string][sha256.Size]byte{}, scram: map[string]map[string]scram.StoredCredentials{}}
+	for _, a := range all {
+		if err := u.add(a.name, a.password); err != nil {
+			return nil, fmt.Errorf("line %d: user %q: %w", a.line, a.name, err)
+		}
+	}
+	return u, nil
+}
+
+type user struct {
+	line           int
+	name, password string
+}
+
+func parseUsers(in io.Reader) ([]user, error) {
+	var all []user
+	seen := map[string]bool{}
 	lines := bufio.NewScanner(in)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -35,23 +57,22 @@ func ReadUsers(in io.Reader) (*Users, error) {
 		}
 		name, password, ok := strings.Cut(line, "=")
 		name, password = strings.TrimSpace(name), strings.TrimSpace(password)
-		switch _, twice := u.secrets[name]; {
+		switch {
 		case !ok || name == "" || password == "":
 			return nil, fmt.Errorf("line %d: want NAME=PASSWORD", n)
-		case twice:
+		case seen[name]:
 			return nil, fmt.Errorf("line %d: user %q was given before", n, name)
 		}
-		if err := u.add(name, password); err != nil {
-			return nil, fmt.Errorf("line %d: user %q: %w", n, name, err)
-		}
+		seen[name] = true
+		all = append(all, user{n, name, password})
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	if len(u.secrets) == 0 {
-		return nil, fmt.Errorf("no users")
+	if len(all) == 0 {
+		return nil, errors.New("no users")
 	}
-	return u, nil
+	return all, nil
 }
 
 func (u *Users) add(name, password string) error {
