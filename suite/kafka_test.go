@@ -57,10 +57,13 @@ func requireKafkaBytes(t *testing.T, res *engine.Result) {
 	}
 	var seen copied
 	logs := map[string][]*check.Replica{}
-	for _, r := range res.Evidence.Replicas {
+	ev, err := check.Load(res.Folder) // the judge has let go of what it read
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ev.Close()) }()
+	for _, r := range ev.Replicas {
 		logs[r.Cluster+" "+r.Place()] = append(logs[r.Cluster+" "+r.Place()], r)
 	}
-	for _, topic := range res.Evidence.Run.Topics {
+	for _, topic := range ev.Run.Topics {
 		for p := range topic.Partitions {
 			place := (&check.Replica{Topic: topic.Name, Partition: p}).Place()
 			require.NotEmpty(t, logs["A "+place])
