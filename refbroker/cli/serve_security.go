@@ -10,6 +10,7 @@ import (
 
 	"watershed.example/refbroker/internal/auth"
 	"watershed.example/refbroker/internal/broker"
+	"watershed.example/refbroker/internal/wire"
 )
 
 // securityFlags say what listeners ask of their clients.
@@ -53,9 +54,16 @@ func (f *securityFlags) set(cfg *broker.Config) error {
 	if err := f.complete(needTLS, needSASL); err != nil {
 		return err
 	}
+	all, err := f.load(needTLS, needSASL)
+	if err != nil {
+		return err
+	}
 	for i, l := range cfg.Listeners {
-		if err := f.secure(&cfg.Listeners[i], asked[l.Name]); err != nil {
-			return err
+		if asked[l.Name].TLS() {
+			cfg.Listeners[i].Security.TLS = all.TLS
+		}
+		if asked[l.Name].SASL() {
+			cfg.Listeners[i].Security.SASL = all.SASL
 		}
 	}
 	return nil
@@ -85,28 +93,27 @@ func (f *securityFlags) complete(needTLS, needSASL bool) error {
 	return nil
 }
 
-func (f *securityFlags) secure(l *broker.Listener, p auth.Protocol) error {
-	if p.TLS() {
-		c, err := auth.ServerTLS(f.cert, f.key, f.clientCA)
-		if err != nil {
-			return err
+// load reads the files once for all listeners: keys are derived of each password.
+func (f *securityFlags) load(needTLS, needSASL bool) (all wire.Security, err error) {
+	if needTLS {
+		if all.TLS, err = auth.ServerTLS(f.cert, f.key, f.clientCA); err != nil {
+			return all, err
 		}
-		l.Security.TLS = c
 	}
-	if !p.SASL() {
-		return nil
+	if !needSASL {
+		return all, nil
 	}
 	in, err := os.Open(f.usersAre)
 	if err != nil {
-		return fmt.Errorf("--sasl-users: %w", err)
+		return all, fmt.Errorf("--sasl-users: %w", err)
 	}
 	users, err := auth.ReadUsers(in)
 	_ = in.Close() // it was only read
 	if err != nil {
-		return fmt.Errorf("--sasl-users %s: %w", f.usersAre, err)
+		return all, fmt.Errorf("--sasl-users %s: %w", f.usersAre, err)
 	}
-	if l.Security.SASL, err = auth.NewServer(users, f.mechanisms...); err != nil {
-		return fmt.Errorf("--sasl-mechanism: %w", err)
+	if all.SASL, err = auth.NewServer(users, f.mechanisms...); err != nil {
+		return all, fmt.Errorf("--sasl-mechanism: %w", err)
 	}
-	return nil
+	return all, nil
 }

@@ -193,18 +193,6 @@ func pemOf(configs map[string]string, text, file string) ([]byte, error) {
 	}
 }
 
-// Show is a client's configs as they may be shown: secrets are named, not told.
-func Show(configs map[string]string) map[string]string {
-	shown := make(map[string]string, len(configs))
-	for name, value := range configs {
-		if Secret(name) {
-			value = "[hidden]"
-		}
-		shown[name] = value
-	}
-	return shown
-}
-
 // logins are the classes that Kafka's configs name; nothing depends on which.
 var logins = []string{
 	"org.apache.kafka.common.security.plain.PlainLoginModule", "org.apache.kafka.common.security.scram.ScramLoginModule",

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -36,7 +35,7 @@ func (c *conn) encrypt() error {
 	if err := c.unlessClosing(func() error { return t.SetDeadline(time.Now().Add(within)) }); err != nil {
 		return nil // closing
 	}
-	if err := t.HandshakeContext(context.WithoutCancel(c.s.ctx)); err != nil {
+	if err := t.HandshakeContext(c.s.ctx); err != nil {
 		if c.s.ctx.Err() != nil {
 			return nil
 		}
