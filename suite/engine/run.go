@@ -130,6 +130,9 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	}
 	s.uncaptured(run)
 	ended := s.world.close()
+	if !s.world.env.FollowersShown() {
+		run.NotApplicable["LOG-4"] = "the brokers serve no consumer from a replica that does not lead (KIP-392), so its log is not seen"
+	}
 	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
 	if saved == nil && o.Target == nil {
 		saved = s.dump(ctx)

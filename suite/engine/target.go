@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"watershed.example/fixtures"
@@ -113,6 +114,9 @@ const (
 	noPace  = "how often brokers clean their logs is not ours to say"
 )
 
+// played are the topologies whose stories a target plays.
+var played = []string{topologies.ActivePassive().Name, topologies.Resumed().Name, topologies.Failback().Name}
+
 // cant says why the target can't play a scenario; "" where it can.
 func (t *Target) cant(sc Scenario) string {
 	mirroring := len(sc.Topology.Mirrors) > 0
@@ -148,8 +152,10 @@ func (t *Target) cant(sc Scenario) string {
 		return "the target has no commands to kill and start nodes"
 	case sc.Restart == Clean && !can.Stop:
 		return "the target has no commands to stop and start nodes"
-	case mirroring && sc.Topology.Name != topologies.ActivePassive().Name && sc.Restart != FollowerLeads:
-		return "stories of several stops are not played on a target yet"
+	case several && sc.Node == nil && sc.Restart == "" && len(sc.Disturb) == 0:
+		return "the same story is played under its other name: the clusters are as large as they are"
+	case mirroring && !slices.Contains(played, strings.TrimSuffix(sc.Topology.Name, "-on-3")):
+		return "this story is not played on a target yet"
 	}
 	for _, d := range sc.Disturb {
 		switch {
