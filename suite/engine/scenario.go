@@ -74,8 +74,9 @@ type Scenario struct {
 	// epochs, and past it; "" for not.
 	RollOver RollOver
 
-	short bool // part of a short run
-	deflt bool // part of a default run
+	left  []string // what its target can't do of it, each with the reason
+	short bool     // part of a short run
+	deflt bool     // part of a default run
 }
 
 // strikes is the number of the episode that the scenario does something to.
