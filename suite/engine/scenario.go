@@ -74,6 +74,14 @@ type Scenario struct {
 	// epochs, and past it; "" for not.
 	RollOver RollOver
 
+	// space begins the names of topics and mirrors on clusters of somebody else's;
+	// "" on our own.
+	space string
+	// ungrouped has no consumer groups: it would take too long until they are mirrored.
+	ungrouped bool
+	// ungated says that nobody can hold a stop at a gate.
+	ungated bool
+
 	left  []string // what its target can't do of it, each with the reason
 	short bool     // part of a short run
 	deflt bool     // part of a default run
@@ -136,6 +144,9 @@ func (s Scenario) Weight() (weight int64) {
 
 // holds are the gates at which the stop is held, in their order.
 func (s Scenario) holds() []string {
+	if s.ungated {
+		return nil
+	}
 	if s.EveryGate {
 		if s.Profile == check.ProfileLatest {
 			return chaos.AllPoints()
