@@ -263,6 +263,15 @@ var unseen = map[string]string{
 	"barrier-not-named": "it is one of the dump tool, which needs files (BAR-7)",
 }
 
+// otherwise are defects that show another face outside, where a log is what a
+// broker sends: what must be violated, and what may be.
+var otherwise = map[string][2]string{
+	// The record that it delivers is no control record, so there is no barrier.
+	"control-record-delivered": {"BAR-1", "AP-1 LOG-1 TXN-3 GRP-1"},
+	// Nobody sends what lies below the log start.
+	"delete-records-while-mirroring": {"RO-3", "AP-1 LOG-1 BAR-6 TXN-2 TXN-4 PSM-4"},
+}
+
 // TestDefectsOutside certifies clusters with each defect that a story on two clusters
 // of one node shows: the same requirements are violated as on clusters of a
 // launcher's.
@@ -283,7 +292,11 @@ func TestDefectsOutside(t *testing.T) {
 			cert, _, err := s.certify(t.Context(), d.Scenario.Name)
 			require.NoError(t, err)
 			require.Len(t, cert.Results, 1)
+			if o, ok := otherwise[d.Name]; ok {
+				d.Primary, d.Secondary = strings.Fields(o[0]), strings.Fields(o[1])
+			}
 			require.NoError(t, d.Seen(cert.Results[0]))
+			s.nothingLeft()
 		})
 	}
 }

@@ -43,6 +43,9 @@ func (e *episode) plannedFaults() []check.PlannedFault {
 	if e.node != nil {
 		all = append(all, e.node.planned)
 	}
+	if e.story.scenario.Amid != "" && e.struck() {
+		all = append(all, e.amidFault())
+	}
 	return all
 }
 

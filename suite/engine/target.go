@@ -94,7 +94,7 @@ type Unplayed struct {
 // Scenarios are those up to a level that the target can play, and the others with
 // what keeps it from them.
 func (t *Target) Scenarios(level contract.Level) (play []Scenario, not []Unplayed) {
-	for _, sc := range Scenarios(Default) {
+	for _, sc := range append(Scenarios(Default), amidStops()...) {
 		if sc.Level() > level {
 			continue
 		}
@@ -115,7 +115,10 @@ const (
 )
 
 // played are the topologies whose stories a target plays.
-var played = []string{topologies.ActivePassive().Name, topologies.Resumed().Name, topologies.Failback().Name}
+var played = []string{
+	topologies.ActivePassive().Name, topologies.Resumed().Name, topologies.Failback().Name,
+	topologies.FanOut().Name, topologies.FanOutAtOnce().Name, topologies.FanIn().Name, topologies.Chain(3).Name,
+}
 
 // cant says why the target can't play a scenario; "" where it can.
 func (t *Target) cant(sc Scenario) string {
@@ -134,6 +137,10 @@ func (t *Target) cant(sc Scenario) string {
 		return "it is about profile " + string(sc.Profile)
 	case sc.EveryGate, sc.Plan != nil, sc.Node != nil, sc.CrashAt != "":
 		return noGates
+	case sc.Amid == PauseAmid && !can.Pause:
+		return "the target has no commands to pause and resume nodes"
+	case sc.Amid == KillAmid && !can.Kill:
+		return "the target has no commands to kill and start nodes"
 	case sc.ForeignStop:
 		return "it needs a broker that is wrong on purpose"
 	case sc.RestartDestination:
