@@ -68,7 +68,7 @@ const liveTxn = "live"
 // each role that it can strike, in topologies on clusters of three nodes.
 func FaultMatrix() []Cell {
 	var all []Cell
-	for _, t := range []topologies.Topology{topologies.ActivePassive(), topologies.Chain(3)} {
+	for _, t := range []topologies.Topology{topologies.ActivePassive(), topologies.Failback(), topologies.Chain(3)} {
 		t = t.On(several)
 		t.Name += "-on-3"
 		for _, f := range faultsOf() {
