@@ -15,8 +15,8 @@ type Several struct {
 // Count is how many there are.
 func (s Several) Count() int { return len(s.Links) + len(s.Nodes) }
 
-// between stands between the plans of a line.
-const between = " + "
+// Between stands between the plans of a line.
+const Between = " + "
 
 // String prints the plans as one line, which [ParseSeveral] reads back.
 func (s Several) String() string {
@@ -27,13 +27,13 @@ func (s Several) String() string {
 	for _, p := range s.Nodes {
 		all = append(all, p.String())
 	}
-	return strings.Join(all, between)
+	return strings.Join(all, Between)
 }
 
 // ParseSeveral reads one plan or several from a line. The error names what is wrong.
 func ParseSeveral(line string) (Several, error) {
 	var s Several
-	for part := range strings.SplitSeq(line, between) {
+	for part := range strings.SplitSeq(line, Between) {
 		// What strikes a node has a role where what strikes a link has its key.
 		fields := strings.Fields(part)
 		if len(fields) > 1 && !strings.Contains(fields[1], "=") {

@@ -50,6 +50,9 @@ type Settings struct {
 	// Defects make the brokers wrong on purpose.
 	Defects []string
 
+	// Played says which case a person gave, and what is to be done with violations.
+	Played
+
 	all []*setting
 }
 
@@ -89,6 +92,7 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "known", usage: "`known.yaml`: violations that are accepted, each with requirement, scenario, reason, until"},
 		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says, or NAME@CLUSTER those of one cluster (repeatable)"},
 	}
+	s.all = append(s.all, playedSettings()...)
 	for _, f := range s.all {
 		if v := getenv(f.variable()); v != "" {
 			f.value, f.source = v, f.variable()
@@ -171,6 +175,10 @@ func (s *Settings) Resolve(knownDefects []string) error {
 				continue
 			}
 			if s.Shard, s.Shards, err = parseShard(f.value); err != nil {
+				return bad(err.Error())
+			}
+		case "plan", "topology", "replay", "healthy", "shrink", "explore", "corpus":
+			if err := s.resolve(f); err != nil {
 				return bad(err.Error())
 			}
 		case "known":
