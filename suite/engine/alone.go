@@ -34,7 +34,12 @@ type alone struct {
 func isAlone(t topologies.Topology) bool { return len(t.Mirrors) == 0 }
 
 // part is the only partition of the topic for one kind of client.
-func (a *alone) part(topic string) traffic.Partition { return traffic.Partition{Topic: topic} }
+func (a *alone) part(topic string) traffic.Partition {
+	return traffic.Partition{Topic: a.topic(topic)}
+}
+
+// topic is a topic's name on the cluster.
+func (a *alone) topic(name string) string { return a.story.scenario.space + name }
 
 func newAlone(ctx context.Context, s *story, cluster string) (*alone, error) {
 	a := &alone{story: s, rec: s.rec, cluster: s.world.cluster(cluster), payload: payloadOf(traffic.Rand(s.seed, "alone"))}

@@ -76,6 +76,14 @@ type Scenario struct {
 	// epochs, and past it; "" for not.
 	RollOver RollOver
 
+	// space begins the names of topics and mirrors on clusters of somebody else's;
+	// "" on our own.
+	space string
+	// ungrouped has no consumer groups: it would take too long until they are mirrored.
+	ungrouped bool
+	// ungated says that nobody can hold a stop at a gate.
+	ungated bool
+
 	short bool // part of a short run
 	deflt bool // part of a default run
 }
@@ -139,10 +147,10 @@ func (s Scenario) Weight() (weight int64) {
 
 // holds are the gates at which the stop of an episode is held, in their order.
 func (s Scenario) holds(episode int) []string {
-	if all := s.points(episode); len(all) > 0 {
+	if all := s.points(episode); len(all) > 0 && !s.ungated {
 		return all
 	}
-	if episode != s.strikes() {
+	if episode != s.strikes() || s.ungated {
 		return nil
 	}
 	if s.EveryGate {

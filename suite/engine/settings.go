@@ -49,6 +49,9 @@ type Settings struct {
 	Known     []report.Known
 	// Defects make the brokers wrong on purpose.
 	Defects []string
+	// TargetFile describes clusters that run already, on which to play instead of on
+	// those of a launcher.
+	TargetFile string
 
 	// Played says which case a person gave, and what is to be done with violations.
 	Played
@@ -90,6 +93,7 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "duration", usage: "soak: repeat the scenarios with fresh seeds for so long, such as `1h`"},
 		{name: "shard", usage: "the part `I/N` of a matrix, such as 1/8: parts cost the same, and are all of it together"},
 		{name: "known", usage: "`known.yaml`: violations that are accepted, each with requirement, scenario, reason, until"},
+		{name: "target", usage: "`target.yaml`: certify clusters that run already (docs/certify.md), instead of starting some"},
 		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says, or NAME@CLUSTER those of one cluster (repeatable)"},
 	}
 	s.all = append(s.all, playedSettings()...)
@@ -181,6 +185,8 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			if err := s.resolve(f); err != nil {
 				return bad(err.Error())
 			}
+		case "target":
+			s.TargetFile = f.value
 		case "known":
 			s.KnownFile = f.value
 		case "out":

@@ -114,6 +114,9 @@ func (s *story) play(ctx context.Context) error {
 	for i := range s.scenario.Topology.Steps {
 		for _, phase := range s.phases(i) {
 			s.progress("%s", phase.name)
+			if s.outside() {
+				phase.limit *= targetPatience
+			}
 			if err := limited(ctx, phase.name, phase.limit, phase.do); err != nil {
 				if s.stuck != nil && errors.Is(err, s.stuck) {
 					return nil // the evidence tells
@@ -248,6 +251,13 @@ func (s *story) patience(limit time.Duration) time.Duration {
 	return limit
 }
 
+// outside says whether the clusters are somebody else's, which others may use too.
+func (s *story) outside() bool { return s.scenario.space != "" }
+
+// targetPatience is how much longer the phases on a target may take: its nodes are
+// stopped and started by commands, and it may be far away.
+const targetPatience = 4
+
 func (s *story) createTopics(ctx context.Context, cluster string) error {
 	topics := map[string]int32{}
 	var written string
@@ -310,7 +320,7 @@ func (s *story) elect(ctx context.Context, cluster string) error {
 			return err
 		}
 		for p, epoch := range epochs {
-			if _, here := own[p]; here && !strings.HasPrefix(p.Topic, "__") {
+			if _, here := own[p]; here && !strings.HasPrefix(p.Topic, "__") && strings.HasPrefix(p.Topic, s.scenario.space) {
 				want[p] = max(want[p], epoch)
 			}
 		}

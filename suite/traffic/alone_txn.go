@@ -172,7 +172,7 @@ func (t *HandTxn) endTxn(ctx context.Context, s handTxnState, late bool) (*kmsg.
 		asked = history.IntentCommit
 	}
 	req := kmsg.NewPtrEndTxnRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = t.txnID, s.id, s.epoch, s.commit
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = t.raw.cluster.named(t.txnID), s.id, s.epoch, s.commit
 	op := t.raw.rec.Op()
 	t.raw.rec.Add(history.Event{Kind: history.KindTxnEndBegin, Op: op, Txn: t.event(s.number, asked, nil, late)})
 	for {

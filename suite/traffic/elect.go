@@ -92,7 +92,7 @@ func serves(versions *kmsg.ApiVersionsResponse) bool {
 // such as "Ongoing".
 func (r *Raw) TransactionState(ctx context.Context, transactionalID string) (string, error) {
 	req := kmsg.NewPtrDescribeTransactionsRequest()
-	req.TransactionalIDs = []string{transactionalID}
+	req.TransactionalIDs = []string{r.cluster.named(transactionalID)}
 	resp, err := req.RequestWith(ctx, r.client())
 	if err != nil {
 		return "", fmt.Errorf("raw client %s: describe transaction %q: %w", r.name, transactionalID, err)
