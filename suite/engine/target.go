@@ -135,7 +135,7 @@ func (t *Target) cant(sc Scenario) string {
 		return "it needs clusters of three nodes"
 	case sc.Profile != "" && sc.Profile != t.Profile():
 		return "it is about profile " + string(sc.Profile)
-	case sc.EveryGate, sc.Plan != nil, sc.Node != nil, sc.CrashAt != "":
+	case sc.EveryGate, len(sc.links())+len(sc.nodes()) > 0, sc.CrashAt != "":
 		return noGates
 	case sc.Amid == PauseAmid && !can.Pause:
 		return "the target has no commands to pause and resume nodes"
