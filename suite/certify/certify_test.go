@@ -134,7 +134,7 @@ func (s *site) certify(ctx context.Context, scenarios ...string) (*engine.Certif
 // admin is a client of one cluster, by what the target's file says.
 func (s *site) admin(c *target.Cluster) *kgo.Client {
 	s.t.Helper()
-	opts := []kgo.Opt{kgo.SeedBrokers(c.Bootstrap...), kgo.MaxVersions(nil)}
+	opts := []kgo.Opt{kgo.SeedBrokers(c.Bootstrap...), kgo.MaxVersions(nil), kgo.MetadataMinAge(10 * time.Millisecond)}
 	if m := c.Mechanism(); m != nil {
 		opts = append(opts, kgo.SASL(m))
 	}

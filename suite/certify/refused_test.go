@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -83,7 +84,7 @@ func TestWhatCantBegin(t *testing.T) {
 		cert, _, err := s.certify(ctx, failedOver)
 		require.NoError(t, err)
 		require.NoError(t, <-watched)
-		require.ErrorIs(t, cert.Trouble, off)
+		require.ErrorIs(t, cert.Trouble, off, "it came to: %s, %s in %s", cert.Results[0].Word(), cert.Results[0].Trouble, cert.Results[0].Took)
 		s.nothingLeft()
 	})
 }
@@ -117,5 +118,6 @@ func (s *site) awaitTopic(ctx context.Context, then func()) error {
 				return nil
 			}
 		}
+		time.Sleep(10 * time.Millisecond) // what the client has cached is that old
 	}
 }
