@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,10 @@ import (
 
 // companions reads what lies beside a replica's segments.
 func (j *judgement) companions(p *partition, l *lane) {
-	own := p.own(l.side)
+	own := slices.DeleteFunc(slices.Clone(p.lines[l.side].barriers), func(b *barrier) bool {
+		writers := j.writerOf(p, b)
+		return !p.only(l.side, b) && !(len(writers) == 1 && writers[0] == l.side)
+	})
 	entries, err := os.ReadDir(l.log.Dir)
 	if err != nil || len(own) == 0 {
 		return
@@ -41,16 +45,20 @@ func (j *judgement) companions(p *partition, l *lane) {
 			})
 			continue
 		}
-		p.kept(l, e.Name(), last, state)
+		sure := Likely
+		if len(j.sides) == 1 {
+			sure = Possible // whose the barrier is, nothing says
+		}
+		p.kept(l, e.Name(), last, state, sure)
 	}
 }
 
 // kept reports producers from before a barrier in a snapshot from behind it.
-func (p *partition) kept(l *lane, file string, b *barrier, state []wirelog.SnapshotEntry) {
+func (p *partition) kept(l *lane, file string, b *barrier, state []wirelog.SnapshotEntry, sure Sureness) {
 	for _, s := range state {
 		if s.LastOffset >= 0 && s.LastOffset < b.offset || s.CurrentTxnFirstOffset >= 0 && s.CurrentTxnFirstOffset < b.offset {
 			p.findings.add(Finding{
-				Kind: KeptProducer, Sure: Likely, Requirements: []string{"PSM-1", "PSM-2", "PSM-3"}, Side: l.name, Folder: l.folder,
+				Kind: KeptProducer, Sure: sure, Requirements: []string{"PSM-1", "PSM-2", "PSM-3"}, Side: l.name, Folder: l.folder,
 				Offset: s.LastOffset,
 				What:   fmt.Sprintf("file %s, from behind the barrier at %d, knows producer %d, epoch %d, last offset %d: from before the barrier", file, b.offset, s.ProducerID, s.Epoch, s.LastOffset),
 				Why:    "the barrier is this side's own, so it forgets all producers; were it one that came from a cluster whose logs are not here, it would not",

@@ -44,7 +44,13 @@ func TestRealSegmentsAreToldRight(t *testing.T) {
 	golden(t, "kip1279.txt", text.String())
 	require.NoError(t, r.JSON(&data))
 	golden(t, "kip1279.json", data.String())
-	require.Equal(t, Clean, r.Outcome)
+	// What that build is known for: its broker still knew mirrored producers behind
+	// its own barrier, as the snapshots say.
+	require.Equal(t, Inconclusive, r.Outcome)
+	require.Equal(t, []string{
+		"kept-producer likely B 4 PSM-1+PSM-2+PSM-3", "kept-producer likely B 7 PSM-1+PSM-2+PSM-3", "kept-producer likely B 8 PSM-1+PSM-2+PSM-3",
+		"kept-producer likely B 12 PSM-1+PSM-2+PSM-3", "kept-producer likely B 13 PSM-1+PSM-2+PSM-3",
+	}, brief(r, Possible))
 }
 
 // One side alone, or one folder of a partition.

@@ -195,6 +195,9 @@ func (s *Stream) peek(n int) ([]byte, error) {
 
 // zeroes says whether the rest of the segment is a preallocated tail.
 func (s *Stream) zeroes() (bool, error) {
+	if s.size-s.pos < overhead {
+		return false, nil
+	}
 	for s.pos < s.size {
 		rest, err := s.peek(min(streamBuffer, int(min(s.size-s.pos, streamBuffer))))
 		if err != nil {
