@@ -127,7 +127,7 @@ func (t *trial) keepsProducers(r *ruling, other *judge, w window) (kept int) {
 			before[p.place()] = now
 			continue
 		}
-		for id := range before[p.place()] {
+		for id := range inOrder(before[p.place()]) {
 			if now[id] {
 				kept++
 				continue
