@@ -114,8 +114,20 @@ const (
 )
 
 // listOffset asks the leader of a partition for one of its offsets, and records
-// nothing. It returns the node that answered.
+// nothing. It returns the node that answered. A leader that moves is asked for
+// until it is found, for requestTimeout at the most.
 func (r *Raw) listOffset(ctx context.Context, p Partition, isolation int8, timestamp int64) (offset int64, node int32, err error) {
+	within, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for {
+		offset, node, err = r.listOffsetOnce(ctx, p, isolation, timestamp)
+		if !busy(within, err) {
+			return offset, node, err
+		}
+	}
+}
+
+func (r *Raw) listOffsetOnce(ctx context.Context, p Partition, isolation int8, timestamp int64) (offset int64, node int32, err error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID, req.IsolationLevel = -1, isolation
 	part := kmsg.NewListOffsetsRequestTopicPartition()
