@@ -237,7 +237,8 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 		}
 		key := m.Cluster + "/" + history.Place(m.Topic, m.Partition)
 		s := now[key]
-		if s != nil && s.e.Mirror.State != m.State {
+		// One that goes from step to step is slow, not stuck.
+		if s != nil && (s.e.Mirror.State != m.State || s.e.Mirror.Step != m.Step) {
 			end(s, e.At)
 			s = nil
 		}
