@@ -120,8 +120,8 @@ func (c Client) Pause(ctx context.Context, mirror string, topics ...string) erro
 	return c.topics(ctx, fmt.Sprintf("pause mirror %q", mirror), req)
 }
 
-// Resume goes on after a pause. It starts nothing that was stopped. It returns
-// once that is recorded; the error joins those of all topics.
+// Resume goes on after a pause, or with partitions that FAILED. It starts nothing that
+// was stopped. It returns once that is recorded; the error joins those of all topics.
 func (c Client) Resume(ctx context.Context, mirror string, topics ...string) error {
 	req := NewResumeMirrorTopicsRequest()
 	req.MirrorName, req.Topics = mirror, named(topics)

@@ -122,7 +122,7 @@ func mirrorsPause(o *mirrorsOptions) *cobra.Command {
 
 func mirrorsResume(o *mirrorsOptions) *cobra.Command {
 	return topicsAction{
-		use: "resume", short: "Go on with topics that are paused",
+		use: "resume", short: "Go on with topics that are paused, and with partitions that FAILED",
 		do: mirrorrpc.Client.Resume, match: mirrorrpc.Client.ResumeMatching, state: "MIRRORING", wait: "return once every partition is MIRRORING", done: "resumed",
 		said: func(n int, mirror, topics string) string {
 			return fmt.Sprintf("Resumed mirroring for %d topic(s) in mirror %s: [%s]", n, mirror, topics)

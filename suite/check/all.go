@@ -80,6 +80,11 @@ func All(ev *Evidence) []Verdict {
 	for _, c := range spans {
 		byID[c.id] = rule(c.id, t.flaws(guards), func(r *ruling) { c.do(t, r) })
 	}
+	for id, why := range t.run.NotApplicable {
+		if v, judged := byID[id]; judged && v.Outcome != Violated {
+			byID[id] = Verdict{Requirement: id, Outcome: NotApplicable, Reason: why}
+		}
+	}
 	byID["AP-1"] = t.ap1(byID, t.flaws(guards))
 	var all []Verdict
 	for _, req := range contract.All() {

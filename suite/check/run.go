@@ -45,6 +45,9 @@ type Run struct {
 	Options Options        `json:"options"`
 	// Defects are the ways in which a broker was made wrong on purpose.
 	Defects []string `json:"defects,omitempty"`
+	// NotApplicable are requirements that the clusters of the run can't show, with the
+	// reason; a violation is one all the same.
+	NotApplicable map[string]string `json:"notApplicable,omitempty"`
 }
 
 // Cluster is one cluster of the run.

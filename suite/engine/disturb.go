@@ -23,7 +23,7 @@ func (a *alone) disturb(ctx context.Context, what history.DisturbanceName) error
 	a.rec.Add(history.Event{Kind: history.KindDisturbance, Disturbance: &event})
 	over := event
 	over.Over = true
-	err := limited(ctx, string(what), disturbLimit, func(ctx context.Context) (err error) {
+	err := limited(ctx, string(what), a.story.patience(disturbLimit), func(ctx context.Context) (err error) {
 		over.Says, err = a.befall(ctx, what)
 		return err
 	})
@@ -95,7 +95,7 @@ func (a *alone) deleteRecords(ctx context.Context) (string, error) {
 
 // retention lets all segments go but the newest.
 func (a *alone) retention(ctx context.Context) (string, error) {
-	if err := a.raw.AlterTopics(ctx, map[string]string{"retention.bytes": "1"}, "sequences", "ledger"); err != nil {
+	if err := a.raw.AlterTopics(ctx, map[string]string{"retention.bytes": "1"}, a.topic("sequences"), a.topic("ledger")); err != nil {
 		return "", err
 	}
 	for _, p := range []traffic.Partition{a.part("sequences"), a.part("ledger")} {
@@ -104,7 +104,7 @@ func (a *alone) retention(ctx context.Context) (string, error) {
 		}
 	}
 	// No more of it: what comes next is to find the same start.
-	return "segments were deleted", a.raw.AlterTopics(ctx, map[string]string{"retention.bytes": "-1"}, "sequences", "ledger")
+	return "segments were deleted", a.raw.AlterTopics(ctx, map[string]string{"retention.bytes": "-1"}, a.topic("sequences"), a.topic("ledger"))
 }
 
 // compaction has the cleaner go over logs with one key.
@@ -123,7 +123,7 @@ func (a *alone) compaction(ctx context.Context) (string, error) {
 		}
 	}
 	configs := map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "0"}
-	if err := a.raw.AlterTopics(ctx, configs, "sequences", "ledger"); err != nil {
+	if err := a.raw.AlterTopics(ctx, configs, a.topic("sequences"), a.topic("ledger")); err != nil {
 		return "", err
 	}
 	for _, p := range parts {
@@ -132,5 +132,5 @@ func (a *alone) compaction(ctx context.Context) (string, error) {
 		}
 	}
 	// No more of it: what comes next is to find the same log.
-	return "logs were compacted", a.raw.AlterTopics(ctx, map[string]string{"cleanup.policy": "delete"}, "sequences", "ledger")
+	return "logs were compacted", a.raw.AlterTopics(ctx, map[string]string{"cleanup.policy": "delete"}, a.topic("sequences"), a.topic("ledger"))
 }

@@ -56,7 +56,7 @@ func (a *alone) reassign(ctx context.Context) (string, error) {
 // nobody else has, and leads again.
 func (a *alone) truncate(ctx context.Context) (says string, err error) {
 	c := a.story.world.env.Cluster(a.cluster.Name)
-	leader, err := c.Leader(ctx, "ledger", 0)
+	leader, err := c.Leader(ctx, a.topic("ledger"), 0)
 	if err != nil {
 		return "", err
 	}

@@ -26,7 +26,7 @@ type episode struct {
 	zombies  *zombies
 	gates    *gates
 	fault    *fault
-	node     *nodeFault // nil for none
+	nodes    []*nodeFault
 	trial    *traffic.Idempotence
 	trialRaw *traffic.Raw
 	held     *traffic.HeldOpen // while the source link comes back
@@ -117,7 +117,7 @@ func (e *episode) startMirror(ctx context.Context) error {
 	}
 	if e.first() {
 		bootstrap, id := e.story.world.mirrorSource(e.Mirror)
-		if err := e.control.CreateWith(ctx, bootstrap, id, e.mirrorConfigs()); err != nil {
+		if err := e.control.CreateWith(ctx, bootstrap, id, e.allConfigs()); err != nil {
 			return err
 		}
 	}

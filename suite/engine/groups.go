@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/suite/history"
@@ -28,7 +29,7 @@ const refreshMs = "150"
 // groups says whether the scenario has traffic of consumer groups: where whole
 // nodes die, or nothing does. Links don't matter to them.
 func (s Scenario) groups() bool {
-	return s.Plan == nil && !s.EveryGate && s.Vanish == "" && !isAlone(s.Topology)
+	return len(s.links()) == 0 && !s.EveryGate && s.Vanish == "" && !isAlone(s.Topology) && !s.ungrouped
 }
 
 // grouped says whether this episode has traffic of consumer groups.
@@ -44,6 +45,16 @@ func (e *episode) mirrorConfigs() map[string]string {
 		}
 	}
 	return nil
+}
+
+// allConfigs adds how the mirror makes itself known to its source.
+func (e *episode) allConfigs() map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, e.story.world.env.Cluster(e.Mirror.From).SourceConfig())
+	if !e.story.outside() { // a target says itself how its mirrors are configured
+		maps.Copy(all, e.mirrorConfigs())
+	}
+	return all
 }
 
 // commitGroups commits on both clusters, in a moment in which nothing is written,

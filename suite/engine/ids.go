@@ -64,7 +64,7 @@ func (ids producerIDs) choose(ctx context.Context, e *episode, source *traffic.R
 	ask := func(cluster string, raw *traffic.Raw) error {
 		// A lone broker's first id is for an ordinary producer. Of several brokers
 		// the issuer is to have the first block.
-		if !ids.used[cluster] && e.story.nodes(cluster) == 1 {
+		if !ids.used[cluster] && e.story.nodes(cluster) == 1 && !e.story.outside() {
 			return nil
 		}
 		id, _, err := raw.InitProducerID(ctx, "")

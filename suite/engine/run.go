@@ -18,6 +18,9 @@ type Options struct {
 	// Folder of the whole run; the scenario's lies in it, by Name.
 	Folder, Name string
 	Launcher     string
+	// Target are clusters that run already, on which to play instead of on those of a
+	// launcher; nil for none.
+	Target *Target
 	// Nodes is how many nodes each cluster has; 0 for as many as the scenario says.
 	Nodes int
 	// Profile is that of scenarios that have none of their own; "" for
@@ -28,6 +31,9 @@ type Options struct {
 	// KafkaJars is the folder of Apache Kafka's jars, for scenarios whose source is
 	// that.
 	KafkaJars string
+	// Broker is what the cluster of a scenario without mirrors is, where it is not
+	// the reference broker.
+	Broker *Broker
 	// Keep leaves the brokers' data folders.
 	Keep bool
 	// Known are violations that somebody accepts.
@@ -51,6 +57,16 @@ func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 		o.Name = sc.Name
 	}
 	sc = sc.On(o.Nodes).In(o.Profile)
+	if o.Target != nil {
+		sc = o.Target.fit(sc)
+	}
+	if o.Broker != nil {
+		able, na := sc.able(o.Broker.cannot(sc))
+		if na != "" {
+			return notApplicable(sc, o, na), nil
+		}
+		sc = able
+	}
 	res := &Result{
 		Scenario: sc, Name: o.Name, Seed: o.Seed, Reproduce: o.Reproduce, Started: time.Now(),
 		Folder: scenarioFolder(o.Folder, o.Name),
@@ -104,12 +120,15 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 		if e.fault, err = newFault(s.world, e.rec, sc, e.Mirror, e.layout.Written); err != nil {
 			return errors.Join(err, s.world.close())
 		}
-		if e.node, err = newNodeFault(s.world, e.rec, sc); err != nil {
+		if e.nodes, err = newNodeFaults(s.world, e.rec, sc); err != nil {
 			return errors.Join(err, s.world.close())
 		}
 	}
 	run := s.plan(o) // before the episodes end, and their faults with them
-	played := limited(ctx, "self-test of the links", selfTestLimit, s.world.selfTest)
+	var played error
+	if o.Target == nil { // its links are not ours to cut
+		played = limited(ctx, "self-test of the links", selfTestLimit, s.world.selfTest)
+	}
 	if played == nil {
 		s.began = time.Now()
 		played = s.play(ctx)
@@ -122,7 +141,7 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	s.uncaptured(run)
 	ended := s.world.close()
 	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
-	if saved == nil {
+	if saved == nil && o.Target == nil {
 		saved = s.dump(ctx)
 	}
 	return errors.Join(played, ended, saved)

@@ -13,6 +13,9 @@ const (
 	floorBefore = 50
 	floorDuring = 5
 	floorAfter  = 30
+
+	// A stop that nobody can hold is over soon.
+	floorDuringOutside = 1
 )
 
 // stopBoundMs bounds a stop without a source, in milliseconds (LINK-2).
@@ -26,6 +29,10 @@ func (s *story) plan(o Options) *check.Run {
 		Launcher: s.world.launcher(), Profile: sc.Profile, Exercises: sc.Requirements(),
 		Floors:  check.Floors{Before: floorBefore, During: floorDuring, After: floorAfter},
 		Options: check.Options{StopBoundMs: stopBoundMs, StopMany: sc.Wide}, Defects: o.Defects,
+	}
+	if o.Target != nil {
+		r.NotApplicable = o.Target.notApplicable(sc)
+		r.Floors.During = floorDuringOutside
 	}
 	stops := map[string]int{}
 	for _, e := range s.episodes {
@@ -42,8 +49,8 @@ func (s *story) plan(o Options) *check.Run {
 	}
 	for _, c := range sc.Topology.Clusters {
 		var nodes []int32
-		for n := range c.Nodes {
-			nodes = append(nodes, int32(n+1))
+		for _, n := range s.world.env.Cluster(c.Name).Nodes() {
+			nodes = append(nodes, int32(n.Number()))
 		}
 		r.Clusters = append(r.Clusters, check.Cluster{Name: c.Name, ID: s.world.clusterID(c.Name), Nodes: nodes})
 	}

@@ -33,6 +33,9 @@ type Settings struct {
 	// Profile is the text of KIP-1279 that the clusters of scenarios follow which
 	// have none of their own.
 	Profile check.Profile
+	// Broker is what is certified where that is no reference broker: a single cluster,
+	// by the scenarios of L0; nil for none.
+	Broker *Broker
 	// Keep leaves the brokers' data folders and the evidence of earlier runs.
 	Keep bool
 	// Full runs every scenario of the matrix, and the defects.
@@ -49,6 +52,12 @@ type Settings struct {
 	Known     []report.Known
 	// Defects make the brokers wrong on purpose.
 	Defects []string
+	// TargetFile describes clusters that run already, on which to play instead of on
+	// those of a launcher.
+	TargetFile string
+
+	// Played says which case a person gave, and what is to be done with violations.
+	Played
 
 	all []*setting
 }
@@ -79,6 +88,8 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "seed", usage: "`N` decides traffic and faults; a run prints its own when none is given"},
 		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(fixtures.Names(), ", ")},
 		{name: "nodes", usage: "how many nodes each cluster has, `N`: 1 or 3 (default: as its scenario says)"},
+		{name: "broker", value: refbrokerName, usage: "what single clusters are made of, `NAME`: " + strings.Join([]string{refbrokerName, kafkaName, kfakeName}, ", ") + "; another than the reference broker is certified at level L0"},
+		{name: "jars", usage: "`folder` of the jars of -broker=kafka: a distribution, or what ci/kafka-fetch prints (default: where that puts them)"},
 		{name: "profile", value: string(check.ProfileV42), usage: "text of KIP-1279 that brokers follow, `NAME`: kip1279-v42 or kip1279-latest"},
 		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
 		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
@@ -87,8 +98,10 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "duration", usage: "soak: repeat the scenarios with fresh seeds for so long, such as `1h`"},
 		{name: "shard", usage: "the part `I/N` of a matrix, such as 1/8: parts cost the same, and are all of it together"},
 		{name: "known", usage: "`known.yaml`: violations that are accepted, each with requirement, scenario, reason, until"},
+		{name: "target", usage: "`target.yaml`: certify clusters that run already (docs/certify.md), instead of starting some"},
 		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says, or NAME@CLUSTER those of one cluster (repeatable)"},
 	}
+	s.all = append(s.all, playedSettings()...)
 	for _, f := range s.all {
 		if v := getenv(f.variable()); v != "" {
 			f.value, f.source = v, f.variable()
@@ -143,6 +156,15 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			default:
 				return bad("want 1 or 3")
 			}
+		case "broker":
+			var err error
+			if s.Broker, err = brokerOf(f.value, s.text("jars")); err != nil {
+				return bad(err.Error())
+			}
+		case "jars":
+			if f.value != "" && s.text("broker") != kafkaName {
+				return bad("only -broker=" + kafkaName + " has jars")
+			}
 		case "profile":
 			if s.Profile = check.Profile(f.value); s.Profile != check.ProfileV42 && s.Profile != check.ProfileLatest {
 				return bad("want kip1279-v42 or kip1279-latest")
@@ -173,6 +195,12 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			if s.Shard, s.Shards, err = parseShard(f.value); err != nil {
 				return bad(err.Error())
 			}
+		case "plan", "topology", "replay", "healthy", "shrink", "explore", "corpus":
+			if err := s.resolve(f); err != nil {
+				return bad(err.Error())
+			}
+		case "target":
+			s.TargetFile = f.value
 		case "known":
 			s.KnownFile = f.value
 		case "out":
@@ -201,5 +229,49 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			}
 		}
 	}
-	return nil
+	return s.fits()
+}
+
+// text is what was given for a flag.
+func (s *Settings) text(name string) string {
+	for _, f := range s.all {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return ""
+}
+
+// fits says what a broker that is no reference broker does not go with.
+func (s *Settings) fits() error {
+	b := s.text("broker")
+	switch {
+	case s.Broker == nil:
+		return nil
+	case s.Level != nil && *s.Level > contract.L0:
+		return fmt.Errorf("-level=%s with -broker=%s: a single cluster has no mirrors; its level is L0", *s.Level, b)
+	case len(s.Defects) > 0:
+		return fmt.Errorf("-defect=%s with -broker=%s: only the reference broker has defects", s.Defects[0], b)
+	case s.Nodes > 1 && s.Broker.Kfake != nil:
+		return fmt.Errorf("-nodes=%d with -broker=%s: %s", s.Nodes, b, s.Broker.Kfake.Cannot(fixtures.Replicating, s.Nodes))
+	case s.Launcher != "process" && s.text("launcher") != "auto":
+		return fmt.Errorf("-launcher=%s with -broker=%s: it is started as a process", s.Launcher, b)
+	}
+	if s.Launcher != "process" {
+		s.Launcher, s.Why = "process", "-broker="+b
+	}
+	return s.Broker.Check()
+}
+
+// BrokerFlags are the flags that name the broker, to run the same again; each
+// begins with a space.
+func (s *Settings) BrokerFlags() string {
+	if s.Broker == nil {
+		return ""
+	}
+	flags := " -broker=" + s.text("broker")
+	if jars := s.text("jars"); jars != "" {
+		flags += " -jars=" + jars
+	}
+	return flags
 }

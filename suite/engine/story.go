@@ -44,8 +44,10 @@ func limited(ctx context.Context, phase string, limit time.Duration, do func(con
 // seen of them so far.
 type story struct {
 	scenario Scenario
-	world    *world
-	rec      *traffic.Recorder
+	// slow is set where the brokers take their time, as Apache Kafka's do.
+	slow  bool
+	world *world
+	rec   *traffic.Recorder
 	// unseen records nowhere: for questions that are no evidence.
 	unseen   *traffic.Recorder
 	seed     uint64
@@ -90,6 +92,7 @@ func newStory(sc Scenario, o Options, rec *traffic.Recorder, folder string) (*st
 	if sc.Kafka {
 		s.kafkaJars = o.KafkaJars
 	}
+	s.slow = sc.Kafka || o.Broker != nil
 	var err error
 	if s.writes, err = writesOf(sc.Topology); err != nil {
 		return nil, err
@@ -114,6 +117,9 @@ func (s *story) play(ctx context.Context) error {
 	for i := range s.scenario.Topology.Steps {
 		for _, phase := range s.phases(i) {
 			s.progress("%s", phase.name)
+			if s.outside() {
+				phase.limit *= targetPatience
+			}
 			if err := limited(ctx, phase.name, phase.limit, phase.do); err != nil {
 				if s.stuck != nil && errors.Is(err, s.stuck) {
 					return nil // the evidence tells
@@ -242,11 +248,18 @@ func (s *story) close() {
 
 // patience is how long a phase may take: Apache Kafka starts slowly.
 func (s *story) patience(limit time.Duration) time.Duration {
-	if s.scenario.Kafka {
+	if s.slow {
 		return kafkaPatience * limit
 	}
 	return limit
 }
+
+// outside says whether the clusters are somebody else's, which others may use too.
+func (s *story) outside() bool { return s.scenario.space != "" }
+
+// targetPatience is how much longer the phases on a target may take: its nodes are
+// stopped and started by commands, and it may be far away.
+const targetPatience = 4
 
 func (s *story) createTopics(ctx context.Context, cluster string) error {
 	topics := map[string]int32{}
@@ -310,7 +323,7 @@ func (s *story) elect(ctx context.Context, cluster string) error {
 			return err
 		}
 		for p, epoch := range epochs {
-			if _, here := own[p]; here && !strings.HasPrefix(p.Topic, "__") {
+			if _, here := own[p]; here && !strings.HasPrefix(p.Topic, "__") && strings.HasPrefix(p.Topic, s.scenario.space) {
 				want[p] = max(want[p], epoch)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,11 +31,13 @@ type world struct {
 	scenario Scenario
 	data     string // the brokers' data folders
 	keep     bool
+	mirrors  map[string]fixtures.Mirrors // of a target's clusters, by name
+	done     []func()
 }
 
 // launch starts the scenario's clusters, each connection through its link.
 func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, folder string) (*world, error) {
-	launcher, _, err := fixtures.Choose(o.Launcher)
+	launcher, err := launcherOf(sc, o)
 	if err != nil {
 		return nil, err
 	}
@@ -46,19 +49,22 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 		OnConnection: w.onConnection,
 	}
 	if sc.Kafka {
-		spec.Kafka = map[string]string{}
+		spec.Kafka = map[string]fixtures.Apache{}
 		for _, m := range sc.Topology.Mirrors {
 			if len(sc.Topology.Into(m.From)) == 0 {
-				spec.Kafka[m.From] = o.KafkaJars
+				spec.Kafka[m.From] = fixtures.Apache{Jars: o.KafkaJars}
 			}
 		}
+	}
+	if o.Broker != nil {
+		o.Broker.take(&spec)
 	}
 	for _, c := range sc.Topology.Clusters {
 		if n := c.MinInSync(); n > 1 {
 			spec.TopicDefaults = map[string]string{"min.insync.replicas": strconv.Itoa(n)}
 		}
 	}
-	if sc.Node != nil && sc.Node.Act == chaos.BelowMinISR {
+	if slices.ContainsFunc(sc.nodes(), func(p chaos.NodePlan) bool { return p.Act == chaos.BelowMinISR }) {
 		spec.ReplicaLag = shortLag
 	}
 	if sc.cleans() {
@@ -74,7 +80,8 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 			return nil, fmt.Errorf("defect %s: topology %s has no cluster %q", d, sc.Topology.Name, only)
 		}
 		for _, c := range sc.Topology.Clusters {
-			if _, apache := spec.Kafka[c.Name]; !apache && (only == "" || only == c.Name) {
+			_, apache := spec.Kafka[c.Name]
+			if _, fake := spec.Kfake[c.Name]; !apache && !fake && (only == "" || only == c.Name) {
 				spec.Defects[c.Name] = append(spec.Defects[c.Name], name)
 			}
 		}
@@ -82,7 +89,36 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 	if w.env, err = launcher.Launch(ctx, spec); err != nil {
 		return nil, err
 	}
+	if err := w.drive(o.Target); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
 	return w, nil
+}
+
+// launcherOf starts the scenario's clusters, or finds those of a target.
+func launcherOf(sc Scenario, o Options) (fixtures.Launcher, error) {
+	if o.Target != nil {
+		return fixtures.External(o.Target.file, sc.space), nil
+	}
+	l, _, err := fixtures.Choose(o.Launcher)
+	return l, err
+}
+
+// drive makes the drivers of a target's mirrors.
+func (w *world) drive(t *Target) error {
+	w.mirrors = map[string]fixtures.Mirrors{}
+	if t == nil || t.file.Mirroring == nil {
+		return nil
+	}
+	for _, c := range w.env.Clusters() {
+		m, done, err := c.Mirrors()
+		if err != nil {
+			return err
+		}
+		w.mirrors[c.Name()] = m
+		w.done = append(w.done, done)
+	}
+	return nil
 }
 
 // foreignStop is the defect that is another's rule: see [Scenario.ForeignStop].
@@ -114,7 +150,11 @@ func (w *world) clusterID(name string) string { return w.env.Cluster(name).ID() 
 // cluster says how traffic reaches a cluster: through its client link.
 func (w *world) cluster(name string) traffic.Cluster {
 	c := w.env.Cluster(name)
-	return traffic.Cluster{Name: name, Bootstrap: c.Bootstrap(), Dialer: c.Dialer}
+	t := traffic.Cluster{Name: name, Bootstrap: c.Bootstrap(), Dialer: c.Dialer, Opts: c.Opts(), Space: c.Space()}
+	if m, ok := w.mirrors[name]; ok {
+		t.Mirrors = m
+	}
+	return t
 }
 
 // mirrorSource is what the mirror is created with: the source's addresses on
@@ -180,6 +220,10 @@ func (w *world) lives(cluster string) bool {
 // broker that had ended by itself is an error: its logs are saved all the same.
 func (w *world) close() error {
 	lost := w.env.Lost()
+	for _, done := range w.done {
+		done()
+	}
+	w.done = nil
 	return errors.Join(lost, w.env.Close())
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -48,10 +49,13 @@ func lowest(r contract.Requirement, members []Member) contract.Level {
 func (r *Result) Standings(members []Member) []Standing {
 	var all []Standing
 	for level := contract.L0; level <= contract.L4; level++ {
-		why, held := r.inTheWay(level, members)
+		why, held, na := r.inTheWay(level, members)
 		s := Standing{Level: level, Passed: why == "", Why: why}
 		if s.Passed {
 			s.Why = fmt.Sprintf("%d requirements held", held)
+			if na > 0 {
+				s.Why += fmt.Sprintf(", %d not applicable", na)
+			}
 		}
 		all = append(all, s)
 	}
@@ -72,14 +76,14 @@ func (r *Result) absent(level contract.Level, members []Member) string {
 	return ""
 }
 
-// inTheWay is what keeps the run from a level, or "", and how many requirements
-// the level has.
-func (r *Result) inTheWay(level contract.Level, members []Member) (why string, held int) {
+// inTheWay is what keeps the run from a level, or "", and how many requirements of
+// the level are held, and how many not applicable.
+func (r *Result) inTheWay(level contract.Level, members []Member) (why string, held, na int) {
 	levels := map[string]contract.Level{}
 	for _, m := range members {
 		levels[m.Scenario] = m.Level
 	}
-	exercised := map[string]bool{}
+	exercised := map[string]check.Outcome{}
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		of, ok := levels[s.Name]
@@ -87,28 +91,34 @@ func (r *Result) inTheWay(level contract.Level, members []Member) (why string, h
 			continue
 		}
 		if s.Trouble != "" {
-			return s.Name + " did not run to its end", 0
+			return s.Name + " did not run to its end", 0, 0
 		}
 		for _, v := range s.Verdicts {
 			switch v.Outcome {
 			case check.Violated, check.Inconclusive:
-				return fmt.Sprintf("%s %s in %s", v.Requirement, v.Outcome, s.Name), 0
-			case check.Held, check.NotApplicable:
-				exercised[v.Requirement] = true
+				return fmt.Sprintf("%s %s in %s", v.Requirement, v.Outcome, s.Name), 0, 0
+			case check.Held:
+				exercised[v.Requirement] = check.Held
+			case check.NotApplicable:
+				exercised[v.Requirement] = cmp.Or(exercised[v.Requirement], check.NotApplicable)
 			}
 		}
 	}
 	if name := r.absent(level, members); name != "" {
-		return "not selected: scenario " + name, 0
+		return "not selected: scenario " + name, 0, 0
 	}
 	for _, req := range contract.All() {
 		if lowest(req, members) > level {
 			continue
 		}
-		if !exercised[req.ID] {
-			return "not selected: " + req.ID, 0
+		switch exercised[req.ID] {
+		case check.Held:
+			held++
+		case check.NotApplicable:
+			na++
+		default:
+			return "not selected: " + req.ID, 0, 0
 		}
-		held++
 	}
-	return "", held
+	return "", held, na
 }

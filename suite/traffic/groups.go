@@ -15,7 +15,7 @@ import (
 // What a coordinator that moves or loads refuses is asked again.
 func (r *Raw) CommitGroup(ctx context.Context, group string, offsets map[Partition]int64) error {
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = group, -1
+	req.Group, req.Generation = r.cluster.named(group), -1
 	for p, offset := range offsets {
 		part := kmsg.NewOffsetCommitRequestTopicPartition()
 		part.Partition, part.Offset, part.LeaderEpoch = p.Index, offset, -1
@@ -71,7 +71,7 @@ func (r *Raw) insist(ctx context.Context, do func() error) error {
 func (r *Raw) Committed(ctx context.Context, group string, parts []Partition) (map[Partition]int64, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = group
+	g.Group = r.cluster.named(group)
 	for _, p := range parts {
 		topic := kmsg.NewOffsetFetchRequestGroupTopic()
 		topic.Topic, topic.Partitions = p.Topic, []int32{p.Index}
@@ -80,7 +80,7 @@ func (r *Raw) Committed(ctx context.Context, group string, parts []Partition) (m
 		old.Topic, old.Partitions = p.Topic, []int32{p.Index}
 		req.Topics = append(req.Topics, old)
 	}
-	req.Group, req.Groups = group, append(req.Groups, g)
+	req.Group, req.Groups = r.cluster.named(group), append(req.Groups, g)
 	all := map[Partition]int64{}
 	err := r.insist(ctx, func() error {
 		clear(all)

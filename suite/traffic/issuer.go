@@ -110,7 +110,8 @@ func (r *Raw) CoordinatedBy(ctx context.Context, broker int32, name string) (str
 			id = fmt.Sprintf("%s-%d", name, n)
 		}
 		req := kmsg.NewPtrFindCoordinatorRequest()
-		req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = 1, id, []string{id}
+		key := r.cluster.named(id)
+		req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = 1, key, []string{key}
 		resp, err := req.RequestWith(ctx, r.client())
 		if err == nil && len(resp.Coordinators) != 1 {
 			err = fmt.Errorf("%d answers", len(resp.Coordinators))

@@ -43,7 +43,12 @@ func NewControl(rec *Recorder, cluster Cluster, mirror string) (*Control, error)
 // Close closes the client.
 func (c *Control) Close() { c.cl.Close() }
 
-func (c *Control) rpc() mirrorrpc.Client { return mirrorrpc.Client{R: c.cl} }
+func (c *Control) rpc() Mirrors {
+	if c.cluster.Mirrors != nil {
+		return c.cluster.Mirrors
+	}
+	return mirrorrpc.Client{R: c.cl}
+}
 
 // do records one request of the control plane around call.
 func (c *Control) do(api string, topics []string, call func() error) error {
@@ -77,7 +82,9 @@ func (c *Control) CreateWith(ctx context.Context, bootstrap, sourceID string, mo
 
 // Start starts the mirroring of topics.
 func (c *Control) Start(ctx context.Context, topics ...string) error {
-	return c.do("StartMirrorTopics", topics, func() error { return c.rpc().Start(ctx, c.mirror, topics...) })
+	return again(ctx, func() error {
+		return c.do("StartMirrorTopics", topics, func() error { return c.rpc().Start(ctx, c.mirror, topics...) })
+	})
 }
 
 // Stop fails topics over.
@@ -128,7 +135,11 @@ const describeEvery = 10 * time.Millisecond
 // returns the last answer. When ctx ends first the error names what each
 // partition that is not there yet was last seen doing.
 func (c *Control) Await(ctx context.Context, what string, parts []Partition, ok func(Partition, history.Mirror) bool) (map[Partition]history.Mirror, error) {
-	tick := time.NewTicker(describeEvery)
+	every := describeEvery
+	if p, ok := c.cluster.Mirrors.(interface{ Pace() time.Duration }); ok {
+		every = p.Pace()
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var lastErr error
 	for {

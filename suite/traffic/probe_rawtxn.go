@@ -91,7 +91,7 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 		asked = history.IntentCommit
 	}
 	req := kmsg.NewPtrEndTxnRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = t.txnID, t.id, t.epoch, commit
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = t.raw.cluster.named(t.txnID), t.id, t.epoch, commit
 	op := t.raw.rec.Op()
 	t.raw.rec.Add(history.Event{Kind: history.KindTxnEndBegin, Op: op, Txn: t.event(asked, nil)})
 	for {

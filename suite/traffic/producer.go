@@ -97,7 +97,7 @@ func NewProducer(rec *Recorder, cluster Cluster, o ProducerOptions) (*Producer, 
 	case history.Plain:
 		opts = append(opts, kgo.DisableIdempotentWrite())
 	case history.Transactional:
-		opts = append(opts, kgo.TransactionalID(p.txnID), kgo.TransactionTimeout(cmp.Or(o.TransactionTimeout, txnTimeout)))
+		opts = append(opts, kgo.TransactionalID(cluster.named(p.txnID)), kgo.TransactionTimeout(cmp.Or(o.TransactionTimeout, txnTimeout)))
 	}
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
@@ -119,6 +119,7 @@ func clientOpts(c Cluster, id string) []kgo.Opt {
 			return min(time.Duration(n)*20*time.Millisecond, 200*time.Millisecond)
 		}),
 	}
+	opts = append(opts, c.Opts...)
 	if c.Dialer != nil {
 		return append(opts, kgo.Dialer(c.Dialer(id)))
 	}

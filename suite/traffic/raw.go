@@ -203,7 +203,8 @@ func (r *Raw) produce(ctx context.Context, w Write) (int64, *history.Result) {
 	req.Acks = -1
 	req.TimeoutMillis = int32(cmp.Or(w.Timeout, requestTimeout).Milliseconds())
 	if w.TransactionalID != "" {
-		req.TransactionID = &w.TransactionalID
+		id := r.cluster.named(w.TransactionalID)
+		req.TransactionID = &id
 	}
 	part := kmsg.NewProduceRequestTopicPartition()
 	part.Partition = w.Partition.Index
@@ -284,7 +285,8 @@ func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout
 	req.TransactionTimeoutMillis = int32(timeout.Milliseconds())
 	req.ProducerID, req.ProducerEpoch = -1, -1
 	if transactionalID != "" {
-		req.TransactionalID = &transactionalID
+		id := r.cluster.named(transactionalID)
+		req.TransactionalID = &id
 	}
 	for {
 		resp, err := r.askIssuer(ctx, req, node)
@@ -336,7 +338,7 @@ func (r *Raw) askIssuer(ctx context.Context, req *kmsg.InitProducerIDRequest, no
 // partition's result.
 func (r *Raw) AddPartitions(ctx context.Context, transactionalID string, id int64, epoch int16, p Partition) (*history.Result, error) {
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch = transactionalID, id, epoch
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch = r.cluster.named(transactionalID), id, epoch
 	topic := kmsg.NewAddPartitionsToTxnRequestTopic()
 	topic.Topic, topic.Partitions = p.Topic, []int32{p.Index}
 	req.Topics = append(req.Topics, topic)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
@@ -94,6 +95,26 @@ type Cluster struct {
 	// Dialer makes the dialer of the client with that name, which sees to it
 	// that the right cluster answers (FA-17); nil for the network's own.
 	Dialer func(client string) func(ctx context.Context, network, address string) (net.Conn, error)
+	// Opts are what each client of the cluster needs beside that: who it says it is.
+	Opts []kgo.Opt
+	// Space begins transactional ids and groups on the wire, where others use the
+	// cluster too, or an earlier run did; histories go without it.
+	Space string
+	// Mirrors drives the cluster's mirrors; nil for the requests of KIP-1279.
+	Mirrors Mirrors
+}
+
+// named is a transactional id, or a group's name, on the wire.
+func (c Cluster) named(name string) string { return c.Space + name }
+
+// Mirrors are those of a destination cluster, as somebody drives them.
+type Mirrors interface {
+	Create(ctx context.Context, mirror string, configs map[string]string) error
+	Start(ctx context.Context, mirror string, topics ...string) error
+	Stop(ctx context.Context, mirror string, topics ...string) error
+	Pause(ctx context.Context, mirror string, topics ...string) error
+	Delete(ctx context.Context, mirror string) error
+	Describe(ctx context.Context, mirrors ...string) ([]mirrorrpc.DescribedMirror, error)
 }
 
 // Rand returns the random numbers of one writer of a run: the seed and the

@@ -94,8 +94,11 @@ func (r *Raw) Fetch(ctx context.Context, p Partition, o FetchOptions) (*Fetched,
 func (r *Raw) HeadersFrom(ctx context.Context, p Partition, offset int64) ([]Header, error) {
 	var all []Header
 	for range maxPages {
-		f, err := r.Fetch(ctx, p, FetchOptions{Offset: offset, Isolation: history.ReadUncommitted})
-		if err != nil {
+		var f *Fetched
+		if err := again(ctx, func() (err error) {
+			f, err = r.Fetch(ctx, p, FetchOptions{Offset: offset, Isolation: history.ReadUncommitted})
+			return err
+		}); err != nil {
 			return nil, err
 		}
 		if len(f.Headers) == 0 {
@@ -114,20 +117,8 @@ const (
 )
 
 // listOffset asks the leader of a partition for one of its offsets, and records
-// nothing. It returns the node that answered. A leader that moves is asked for
-// until it is found, for requestTimeout at the most.
+// nothing. It returns the node that answered.
 func (r *Raw) listOffset(ctx context.Context, p Partition, isolation int8, timestamp int64) (offset int64, node int32, err error) {
-	within, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	for {
-		offset, node, err = r.listOffsetOnce(ctx, p, isolation, timestamp)
-		if !busy(within, err) {
-			return offset, node, err
-		}
-	}
-}
-
-func (r *Raw) listOffsetOnce(ctx context.Context, p Partition, isolation int8, timestamp int64) (offset int64, node int32, err error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID, req.IsolationLevel = -1, isolation
 	part := kmsg.NewListOffsetsRequestTopicPartition()
@@ -162,8 +153,10 @@ func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error)
 		isolation int8
 		timestamp int64
 	}{{&s.LastStableOffset, 1, latest}, {&s.HighWatermark, 0, latest}, {&s.LogStartOffset, 0, earliest}} {
-		var err error
-		if *q.to, s.Node, err = r.listOffset(ctx, p, q.isolation, q.timestamp); err != nil {
+		if err := again(ctx, func() (err error) {
+			*q.to, s.Node, err = r.listOffset(ctx, p, q.isolation, q.timestamp)
+			return err
+		}); err != nil {
 			return s, err
 		}
 	}

@@ -25,44 +25,37 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 			parts = append(parts, Partition{name, p})
 		}
 	}
-	if err := r.settled(ctx, func(again bool) error {
-		// A cluster of several may be electing a controller: any broker finds it.
-		resp, err := req.RequestWith(ctx, r.firstBroker())
-		if err != nil {
-			return fmt.Errorf("create topics on cluster %s: %w", r.cluster.Name, err)
-		}
-		for _, t := range resp.Topics {
-			if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !(again && errors.Is(err, kerr.TopicAlreadyExists)) {
-				return fmt.Errorf("create topic %q on cluster %s: %w%s", t.Topic, r.cluster.Name, err, because(t.ErrorMessage))
-			}
-		}
-		return nil
-	}); err != nil {
+	asked := false
+	err := again(ctx, func() error {
+		err := r.createTopics(ctx, req, asked)
+		asked = true
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return r.awaitServed(ctx, parts)
 }
 
-// settled repeats what a controller that moves could not answer for good, within
-// probeLimit. Of an earlier try all or nothing may have been done: do is told that
-// there was one.
-func (r *Raw) settled(ctx context.Context, do func(again bool) error) error {
-	within, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
-	for again := false; ; again = true {
-		err := do(again)
-		if !busy(within, err) {
-			return err
+// createTopics asks once. Asked before, what is there by now is no error.
+func (r *Raw) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest, asked bool) error {
+	// A cluster of several may be electing a controller: any broker finds it.
+	resp, err := req.RequestWith(ctx, r.firstBroker())
+	if err != nil {
+		return fmt.Errorf("create topics on cluster %s: %w", r.cluster.Name, err)
+	}
+	for _, t := range resp.Topics {
+		err := kerr.ErrorForCode(t.ErrorCode)
+		if err == nil || asked && errors.Is(err, kerr.TopicAlreadyExists) {
+			continue
 		}
+		why := ""
+		if t.ErrorMessage != nil {
+			why = ": " + *t.ErrorMessage
+		}
+		return fmt.Errorf("create topic %q on cluster %s: %w%s", t.Topic, r.cluster.Name, err, why)
 	}
-}
-
-// because is what a broker's message adds to an error.
-func because(message *string) string {
-	if message == nil {
-		return ""
-	}
-	return ": " + *message
+	return nil
 }
 
 // Grow gives topics as many partitions as are told, and waits until their leaders
@@ -79,16 +72,19 @@ func (r *Raw) Grow(ctx context.Context, topics map[string]int32) error {
 			parts = append(parts, Partition{name, p})
 		}
 	}
-	if err := r.settled(ctx, func(again bool) error {
+	asked := false
+	if err := again(ctx, func() error {
 		resp, err := req.RequestWith(ctx, r.firstBroker())
 		if err != nil {
 			return fmt.Errorf("more partitions on cluster %s: %w", r.cluster.Name, err)
 		}
 		for _, t := range resp.Topics {
-			// INVALID_PARTITIONS: it has as many already.
-			if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !(again && errors.Is(err, kerr.InvalidPartitions)) {
-				return fmt.Errorf("%d partitions of topic %q on cluster %s: %w%s", topics[t.Topic], t.Topic, r.cluster.Name, err, because(t.ErrorMessage))
+			err := kerr.ErrorForCode(t.ErrorCode)
+			if err == nil || asked && errors.Is(err, kerr.InvalidPartitions) { // it has as many by now
+				continue
 			}
+			asked = true
+			return fmt.Errorf("%d partitions of topic %q on cluster %s: %w", topics[t.Topic], t.Topic, r.cluster.Name, err)
 		}
 		return nil
 	}); err != nil {

@@ -69,7 +69,7 @@ func controlTable() (table, deadSource map[string][calls]callOutcome) {
 		pd:           {{exists, pd}, {"", mi}, {"", sg}, {"", pd}, {"", mi}, {"", pd}, {"", pd}, {notEmpty, pd}, {readOnly, pd}},
 		sg:           {{exists, sg}, {notStopped, sg}, {"", sg}, {stopping, sg}, {notPaused, sg}, {"", sg}, {"", sg}, {notEmpty, sg}, {readOnly, sg}},
 		sd:           {{exists, sd}, {"", tr}, {"", sd}, {stopping, sd}, {notPaused, sd}, {"", sd}, {"", sd}, {"", sd}, {"", ""}},
-		fa:           {{exists, fa}, {"", mi}, {"", sg}, {"", pg}, {"", fa}, {"", fa}, {"", fa}, {notEmpty, fa}, {readOnly, fa}},
+		fa:           {{exists, fa}, {"", mi}, {"", sg}, {"", pg}, {"", mi}, {"", fa}, {"", fa}, {notEmpty, fa}, {readOnly, fa}},
 		ofNobody:     {{exists, un}, {"", tr}, {notIn, un}, {notIn, un}, {notIn, un}, {"", un}, {"", un}, {"", un}, {"", ""}},
 		ofAnother:    {{exists, mi}, {inMirror, mi}, {notIn, mi}, {notIn, mi}, {notIn, mi}, {"", mi}, {"", mi}, {"", mi}, {readOnly, mi}},
 		topicDeleted: {{exists, ""}, {"", mi}, {noTopic, ""}, {noTopic, ""}, {noTopic, ""}, {"", ""}, {"", ""}, {"", ""}, {noTopic, ""}},

@@ -90,7 +90,8 @@ type SetMirrorTopics struct {
 	// Discard goes with Mirroring: what the topics hold may be cut, all of it.
 	Discard bool `json:"discard,omitempty"`
 	// Resume refuses topics that are neither paused nor mirroring: to start one
-	// whose stop came meanwhile would cut what was written since.
+	// whose stop came meanwhile would cut what was written since. It has partitions
+	// of both go on that FAILED, and takes nothing back of what the start may discard.
 	Resume bool `json:"resume,omitempty"`
 	// TakeOver takes topics from another mirror: see defect.SameTopicTwoSources.
 	TakeOver bool `json:"takeOver,omitempty"`
@@ -115,10 +116,7 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 		if t.Mirror != c.Mirror && c.Desired != Mirroring {
 			return nil, nil, fmt.Errorf("topic %q: %w %q", name, ErrTopicNotInMirror, c.Mirror)
 		}
-		if c.Resume && t.Desired == Mirroring {
-			continue
-		}
-		if c.Resume && (t.Mirror != c.Mirror || t.Desired != Paused) {
+		if c.Resume && (t.Mirror != c.Mirror || t.Desired != Paused && t.Desired != Mirroring) {
 			return nil, nil, fmt.Errorf("topic %q: %w", name, ErrMirrorTopicNotPaused)
 		}
 		nt := *t
@@ -126,7 +124,8 @@ func (c SetMirrorTopics) apply(img *Image) (*Image, any, error) {
 		nt.Partitions = slices.Clone(t.Partitions)
 		for i, p := range t.Partitions {
 			q := *p
-			changed, err := q.Mirror.desire(c.Desired, c.Discard && c.Desired == Mirroring)
+			discard := c.Discard && c.Desired == Mirroring || c.Resume && q.Mirror.Discard && !q.Mirror.Aligned
+			changed, err := q.Mirror.desire(c.Desired, discard)
 			if err != nil {
 				return nil, nil, fmt.Errorf("partition %s-%d: %w", name, i, err)
 			}

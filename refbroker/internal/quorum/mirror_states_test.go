@@ -112,6 +112,37 @@ func TestStatesAndEvents(t *testing.T) {
 	}
 }
 
+// A resume is what a start is to whatever mirrors, paused or FAILED, and keeps the
+// leave to discard that the start had given; what is stopped it leaves alone.
+func TestResume(t *testing.T) {
+	for _, state := range []MirrorState{LogTruncation, EpochFencing, Mirroring, Pausing, Paused, Failed} {
+		for _, aligned := range []bool{false, true} {
+			for _, desired := range []MirrorState{Mirroring, Paused} {
+				t.Run(fmt.Sprintf("%s aligned=%v desired %s", state, aligned, desired), func(t *testing.T) {
+					img := mirrored(state, aligned)
+					img.Topics["t"].Desired = desired
+					part(img).Mirror.Discard, part(img).Mirror.Error, part(img).Mirror.Attempts = true, "why", 3
+					want, err := state.next(EventStart, aligned)
+					require.NoError(t, err)
+					next := apply(t, img, SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Mirroring, Resume: true})
+					require.Equal(t, Mirroring, next.Topics["t"].Desired)
+					got := part(next).Mirror
+					require.Equal(t, want, got.State)
+					if !aligned {
+						require.True(t, got.Discard, "what the operator allowed once")
+					}
+					require.Empty(t, got.Error)
+					require.Zero(t, got.Attempts)
+				})
+			}
+		}
+	}
+	img := mirrored(Stopped, true)
+	img.Topics["t"].Desired = Stopped
+	_, _, err := SetMirrorTopics{Mirror: "m", Topics: []string{"t"}, Desired: Mirroring, Resume: true}.apply(img)
+	require.ErrorIs(t, err, ErrMirrorTopicNotPaused)
+}
+
 // A partition is in one state of an event at most one state later, and none is a
 // dead end.
 func TestTransitionsAreUnambiguous(t *testing.T) {

@@ -11,14 +11,32 @@ import (
 )
 
 func judgeCommand() *cobra.Command {
-	return &cobra.Command{
+	var files []string
+	var jsonTo string
+	cmd := &cobra.Command{
 		Use:   "judge FOLDER...",
-		Short: "Judge saved evidence again, without any cluster",
+		Short: "Judge saved evidence again, or segment files of brokers, without any cluster",
 		Long: `Judge saved evidence again, without any cluster: each folder is one scenario's evidence, or holds that of many (a run's
-folder, such as out/latest). Nothing in it is changed. Prints the story of what failed, and the verdict of each requirement.`,
-		Example: "  watershed judge out/latest\n  watershed judge out/latest/TestScenarios/failback/no-fault/none",
-		Args:    cobra.MinimumNArgs(1),
+folder, such as out/latest). Nothing in it is changed. Prints the story of what failed, and the verdict of each requirement.
+
+With --files it judges segment folders that were copied from brokers after a failover: NAME=FOLDER,FOLDER... for each side, a
+folder for each broker: its log directory with TOPIC-PARTITION folders, or one such folder. NAME@CLUSTERID= says a side's cluster
+id where no meta.properties does. Exit codes then: 1 something is certain to be wrong, 3 nothing is, but something is likely, 0 neither.`,
+		Example: "  watershed judge out/latest\n  watershed judge out/latest/TestScenarios/failback/no-fault/none\n" +
+			"  watershed judge --files A=/copies/a1,/copies/a2 B=/copies/b1,/copies/b2 --json report.json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(files) > 0 {
+				return nil
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(files) > 0 {
+				return judgeFiles(cmd, append(files, args...), jsonTo)
+			}
+			if jsonTo != "" {
+				return errors.New("--json goes with --files")
+			}
 			var folders []string
 			for _, root := range args {
 				found, err := engine.Evidence(root)
@@ -46,6 +64,9 @@ folder, such as out/latest). Nothing in it is changed. Prints the story of what 
 			return conclude(cmd.OutOrStdout(), results, errors.Join(errs...))
 		},
 	}
+	cmd.Flags().StringArrayVar(&files, "files", nil, "a side's segment folders, as NAME=FOLDER,FOLDER...; further sides may follow as arguments")
+	cmd.Flags().StringVar(&jsonTo, "json", "", "with --files: a file for the report as JSON, - for standard output instead of text")
+	return cmd
 }
 
 // conclude prints stories and the table, and turns the verdicts into an error

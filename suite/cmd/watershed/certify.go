@@ -1,0 +1,161 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"watershed.example/fixtures/target"
+	"watershed.example/suite/contract"
+	"watershed.example/suite/engine"
+	"watershed.example/suite/report"
+)
+
+func certifyCommand() *cobra.Command {
+	var file, level, out, known string
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "certify --target FILE [--level L0..L4] [PATTERN...]",
+		Short: "Certify clusters that run already",
+		Long: `Play on clusters that run already what they can, judge it, and say which levels they pass. The target's file says how
+they are reached and what may be done to them (docs/target.md); docs/certify.md is the way from nothing to a verdict. All that is made on the
+clusters has a name that begins with the file's prefix, and is removed at the end, after Ctrl-C too.
+
+With a PATTERN only these scenarios are played (see list), and no level is given.
+
+Exit codes: 0 everything judged is held, and the level that was asked for is passed; 1 something is violated; 3 nothing is violated, but
+something is inconclusive, or the level is not passed since the target can't show it; 2 could not run.`,
+		Example: "  watershed certify --target target.yaml\n  watershed certify --target target.yaml --level L2 --out certified\n  watershed doctor --target target.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := target.Load(file)
+			if err != nil {
+				return err
+			}
+			c := engine.Certification{Target: t, Seed: seed}
+			if level != "" {
+				l, err := levelOf(level)
+				if err != nil {
+					return err
+				}
+				c.Level = &l
+			}
+			if c.Scenarios, err = matching(args); err != nil {
+				return err
+			}
+			if known != "" {
+				if c.Known, err = report.LoadKnown(known); err != nil {
+					return fmt.Errorf("--known: %w", err)
+				}
+			}
+			if !cmd.Flags().Changed("seed") {
+				c.Seed = uint64(time.Now().UnixMilli())
+			}
+			return certify(cmd, c, out)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&file, "target", "", "`FILE` that describes the clusters (docs/target.md)")
+	flags.StringVar(&level, "level", "", "the level that has to be passed, `L0` to L4; without it as far as the target goes")
+	flags.StringVar(&out, "out", "out", "`folder` for evidence and reports")
+	flags.StringVar(&known, "known", "", "`FILE` of violations that are accepted")
+	flags.Uint64Var(&seed, "seed", 0, "`N` decides traffic and names; a run prints its own when none is given")
+	_ = cmd.MarkFlagRequired("target")
+	return cmd
+}
+
+func levelOf(s string) (contract.Level, error) {
+	for l := contract.L0; l <= contract.L4; l++ {
+		if strings.EqualFold(s, l.String()) {
+			return l, nil
+		}
+	}
+	return 0, fmt.Errorf("--level %q: want L0, L1, L2, L3 or L4", s)
+}
+
+// matching chooses scenarios by patterns of their names; nil for all.
+func matching(patterns []string) (func(engine.Scenario) bool, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, fmt.Errorf("pattern %q: %w", p, err)
+		}
+	}
+	return func(s engine.Scenario) bool {
+		for _, p := range patterns {
+			if ok, _ := path.Match(p, s.Name); ok || strings.HasPrefix(s.Name, strings.TrimSuffix(p, "/")+"/") {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// certify does it, says how it goes, and ends with what it came to.
+func certify(cmd *cobra.Command, c engine.Certification, out string) error {
+	ctx := cmd.Context()
+	folder, err := engine.NewRunFolder(cmp.Or(out, "out"), c.Seed, true, time.Now())
+	if err != nil {
+		return err
+	}
+	c.Folder = folder
+	p := &progress{say: func(format string, args ...any) {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "watershed: "+format+"\n", args...)
+	}}
+	c.Progress = p.say
+	c.Reproduce = func(scenario string) string {
+		return fmt.Sprintf("watershed certify --target %s --seed %d '%s'", c.Target.File, c.Seed, scenario)
+	}
+	c.Played = func(r *engine.Result, err error) {
+		word := r.Word()
+		if err != nil {
+			word = "could not run: " + err.Error()
+		}
+		p.say("%s %s in %s", r.Name, word, engine.Seconds(r.Took))
+	}
+	p.say("%s, seed %d, evidence in %s", c.Target.Product, c.Seed, folder)
+	cert, err := engine.Certify(ctx, c)
+	if err != nil {
+		return err
+	}
+	return concludeCertificate(cmd, cert)
+}
+
+func concludeCertificate(cmd *cobra.Command, cert *engine.Certificate) error {
+	w := cmd.OutOrStdout()
+	violated, open := false, false
+	for _, r := range cert.Results {
+		violated = violated || len(r.Unaccepted()) > 0
+		open = open || r.Failed()
+		if r.Failed() && len(r.Verdicts) > 0 {
+			if _, err := fmt.Fprintln(w, r.Story()); err != nil {
+				return err
+			}
+		}
+	}
+	for _, u := range cert.Unplayed {
+		if _, err := fmt.Fprintf(w, "not played  %s %s: %s\n", u.Scenario.Level(), u.Scenario.Name, u.Why); err != nil {
+			return err
+		}
+	}
+	if err := report.Table(w, &cert.Report, 120); err != nil {
+		return err
+	}
+	switch {
+	case violated:
+		return verdictError{exitViolated, errors.Join(errors.New("violated"), cert.Trouble).Error()}
+	case cert.Trouble != nil:
+		return cert.Trouble
+	case open:
+		return verdictError{exitInconclusive, "inconclusive"}
+	case cert.Short != "":
+		return verdictError{exitInconclusive, cert.Short}
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"watershed.example/fixtures/target"
+	"watershed.example/suite/check"
+	"watershed.example/suite/contract"
+	"watershed.example/suite/report"
+)
+
+// Certification says what to certify.
+type Certification struct {
+	Target *target.Target
+	// Level is the one that has to be passed; nil for as far as the target goes.
+	Level *contract.Level
+	// Seed decides traffic and names.
+	Seed uint64
+	// Folder gets the evidence and the reports.
+	Folder string
+	// Scenarios chooses some of those that the target can play; nil for all. No level
+	// is then given.
+	Scenarios func(Scenario) bool
+	Known     []report.Known
+	// Reproduce is the command that plays a scenario again.
+	Reproduce func(scenario string) string
+	// Progress is told what is going on; Played of each scenario's end. Both may be
+	// nil.
+	Progress func(format string, args ...any)
+	Played   func(*Result, error)
+}
+
+// Certificate is what a certification came to.
+type Certificate struct {
+	Results  []*Result
+	Unplayed []Unplayed
+	Report   report.Result
+	// Short says why the level that was asked for is not passed; "" where it is, or
+	// where none was asked for.
+	Short string
+	// Trouble is what kept scenarios from being played to their end.
+	Trouble error
+}
+
+// Certify plays what a target can, one scenario after the other, and judges it. An
+// error says that it could not begin; nothing is then left on the clusters.
+func Certify(ctx context.Context, c Certification) (*Certificate, error) {
+	if c.Progress == nil {
+		c.Progress = func(string, ...any) {}
+	}
+	if err := writable(c.Folder); err != nil {
+		return nil, err
+	}
+	t, err := FindTarget(ctx, c.Target, strconv.FormatUint(c.Seed, 36))
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range t.Seen() {
+		c.Progress("cluster %s: id %s, %d brokers", c.Target.Clusters[i].Name, s.ID, len(s.Brokers))
+	}
+	if err := t.Allowed(ctx); err != nil {
+		return nil, err
+	}
+	level := t.most()
+	if c.Level != nil {
+		level = min(level, *c.Level)
+	}
+	play, not := t.Scenarios(level)
+	if c.Scenarios != nil {
+		play = slices.DeleteFunc(play, func(s Scenario) bool { return !c.Scenarios(s) })
+	}
+	if len(play) == 0 {
+		return nil, errors.New("the target can play none of these scenarios: " + whyNot(not))
+	}
+	slices.SortStableFunc(play, func(a, b Scenario) int { return int(a.Level()) - int(b.Level()) })
+	cert := &Certificate{Unplayed: not}
+	for i, sc := range play {
+		if ctx.Err() != nil {
+			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("stopped early, after %d of %d scenarios: %w", i, len(play), context.Cause(ctx)))
+			break
+		}
+		res, err := Run(ctx, sc, Options{
+			Seed: c.Seed, Folder: c.Folder, Name: sc.Name, Launcher: "external", Target: t, Profile: t.Profile(), Known: c.Known,
+			Reproduce: c.reproduce(sc.Name),
+		})
+		cert.Results = append(cert.Results, res)
+		if err != nil {
+			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("%s could not run: %w", sc.Name, err))
+		}
+		if c.Played != nil {
+			c.Played(res, err)
+		}
+		if res.Evidence != nil { // its events and logs were needed for the verdicts alone
+			res.Evidence = &check.Evidence{Run: res.Evidence.Run}
+		}
+		if spoiled := new(LeftError); errors.As(err, &spoiled) {
+			break // what is left there would spoil the next ones
+		}
+	}
+	return cert, cert.write(c, play)
+}
+
+func (c Certification) reproduce(scenario string) string {
+	if c.Reproduce == nil {
+		return ""
+	}
+	return c.Reproduce(scenario)
+}
+
+// most is the highest level that the target's file allows.
+func (t *Target) most() contract.Level {
+	for l := contract.L0; l <= contract.L4; l++ {
+		if l.String() == t.file.Level {
+			return l
+		}
+	}
+	return contract.L4
+}
+
+// writable makes the folder of the evidence and says whether the disk takes a file.
+func writable(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("make the folder for evidence: %w", err)
+	}
+	probe := filepath.Join(folder, ".writable")
+	err := os.WriteFile(probe, make([]byte, 1<<20), 0o600)
+	if rerr := os.Remove(probe); err == nil {
+		err = rerr
+	}
+	if err != nil {
+		return fmt.Errorf("the folder for evidence takes no file: %w", err)
+	}
+	return nil
+}
+
+// whyNot are the reasons, each once.
+func whyNot(not []Unplayed) string {
+	var all []string
+	for _, u := range not {
+		if !slices.Contains(all, u.Why) {
+			all = append(all, u.Why)
+		}
+	}
+	return cmp.Or(strings.Join(all, "; "), "there is none")
+}
+
+// unplayable is the name under which reports tell what the target can't show.
+const unplayable = "not played"
+
+// write writes the reports.
+func (cert *Certificate) write(c Certification, play []Scenario) error {
+	all := report.Result{Launcher: "external (" + c.Target.Product + ")", Scenarios: reports(cert.Results)}
+	var members []report.Member
+	for _, sc := range play {
+		members = append(members, report.Member{Scenario: sc.Name, Level: sc.Level(), Requirements: sc.Requirements()})
+	}
+	if na := cert.unexercised(play); len(na) > 0 && c.Scenarios == nil {
+		m := report.Member{Scenario: unplayable, Level: contract.L0}
+		for _, v := range na {
+			m.Requirements = append(m.Requirements, v.Requirement)
+		}
+		members = append(members, m)
+		all.Scenarios = append(all.Scenarios, report.Scenario{
+			Name: unplayable, Run: check.Run{Scenario: unplayable, Seed: c.Seed, Profile: check.Profile(c.Target.Profile), Launcher: "external"}, Verdicts: na,
+		})
+	}
+	if c.Scenarios == nil {
+		all.Levels = cert.standings(&all, members, play, c.Level)
+		if c.Level != nil {
+			if s := all.Levels[*c.Level]; !s.Passed {
+				cert.Short = fmt.Sprintf("level %s is not passed: %s", s.Level, s.Why)
+			}
+		}
+	}
+	all.Notes = report.Notes(c.Known, all.Scenarios, time.Now())
+	cert.Report = all
+	var table strings.Builder
+	return errors.Join(report.Table(&table, &all, width),
+		report.SaveJSON(filepath.Join(c.Folder, "result.json"), &all),
+		report.SaveJUnit(filepath.Join(c.Folder, "junit.xml"), &all),
+		os.WriteFile(filepath.Join(c.Folder, "verdicts.txt"), []byte(table.String()), 0o644),
+	)
+}
+
+// unexercised are verdicts on the requirements that only scenarios exercise which
+// the target can't play: not applicable, never a pass.
+func (cert *Certificate) unexercised(play []Scenario) []check.Verdict {
+	var all []check.Verdict
+	for _, r := range contract.All() {
+		declares := func(s Scenario) bool { return slices.Contains(s.Requirements(), r.ID) }
+		if slices.ContainsFunc(play, declares) {
+			continue
+		}
+		var not []Unplayed
+		for _, u := range cert.Unplayed {
+			if declares(u.Scenario) {
+				not = append(not, u)
+			}
+		}
+		if len(not) > 0 {
+			all = append(all, check.Verdict{Requirement: r.ID, Outcome: check.NotApplicable, Reason: whyNot(not)})
+		}
+	}
+	return all
+}
+
+// standings are those of the levels up to the one that was asked for, or the
+// highest. One of which the target can play nothing is not passed.
+func (cert *Certificate) standings(all *report.Result, members []report.Member, play []Scenario, asked *contract.Level) []report.Standing {
+	standings := all.Standings(members)
+	for i := range standings {
+		s := &standings[i]
+		of := func(sc Scenario) bool { return sc.Level() == s.Level }
+		if s.Passed && !slices.ContainsFunc(play, of) {
+			var not []Unplayed
+			for _, u := range cert.Unplayed {
+				if of(u.Scenario) {
+					not = append(not, u)
+				}
+			}
+			s.Passed, s.Why = false, "nothing of it can be played: "+whyNot(not)
+		}
+	}
+	if asked != nil {
+		return standings[:*asked+1]
+	}
+	return standings
+}
+
+// LeftError says that something of ours is left on a target.
+type LeftError struct{ Err error }
+
+func (e *LeftError) Error() string { return e.Err.Error() }
+
+func (e *LeftError) Unwrap() error { return e.Err }
