@@ -41,6 +41,9 @@ func selection() engine.Selection {
 
 // chosenScenarios are the scenarios of this run.
 func chosenScenarios() []engine.Scenario {
+	if settings.Broker != nil {
+		return engine.Certifying()
+	}
 	if settings.Level != nil {
 		return engine.UpTo(*settings.Level, engine.Scenarios(engine.Default))
 	}
@@ -61,6 +64,7 @@ func reproduce(test string, seed uint64) string {
 	for _, d := range settings.Defects {
 		b.WriteString(" -defect=" + d)
 	}
+	b.WriteString(settings.BrokerFlags())
 	if settings.Nodes > 0 {
 		fmt.Fprintf(&b, " -nodes=%d", settings.Nodes)
 	}
@@ -81,7 +85,7 @@ func TestScenarios(t *testing.T) {
 	scenarios := chosenScenarios()
 	total := len(scenarios)
 	t.Cleanup(func() {
-		if selection() != engine.Default || settings.Level != nil || len(settings.Defects) > 0 || t.Failed() || run.ctx.Err() != nil {
+		if settings.Broker != nil || selection() != engine.Default || settings.Level != nil || len(settings.Defects) > 0 || t.Failed() || run.ctx.Err() != nil {
 			return
 		}
 		if missing := engine.NotSelected(scenarios); len(missing) > 0 {
@@ -130,9 +134,12 @@ func play(t *testing.T, ctx context.Context, sc engine.Scenario, defects []strin
 func playSeed(t *testing.T, ctx context.Context, sc engine.Scenario, o engine.Options) (*engine.Result, error) {
 	t.Helper()
 	if !sc.Kafka { // whose clusters are what they are
-		o.Launcher, o.Nodes = settings.Launcher, settings.Nodes
+		o.Launcher, o.Nodes, o.Broker = settings.Launcher, settings.Nodes, settings.Broker
 	}
 	room, weight := admission, min(sc.On(o.Nodes).Weight(), engine.Capacity())
+	if o.Broker != nil {
+		weight = o.Broker.Weight()
+	}
 	if named("TestCrashMatrix") || named("TestMatrix") {
 		room, weight = crashes, int64(len(sc.Topology.Clusters)-1)
 	}

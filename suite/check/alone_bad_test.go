@@ -44,6 +44,37 @@ func (l *lone) appended(t testing.TB, writer string, trial history.Trial, n int)
 	l.logs["t"] = append(l.logs["t"], s)
 }
 
+// askedAtAMarker has somebody ask, before all else, for the last stable offset
+// when a marker had just been appended: each answer is the right one, or the one
+// from before it.
+func (l *lone) askedAtAMarker(t testing.TB, right ...bool) {
+	log := l.logs["t"]
+	i := slices.IndexFunc(log, func(s spec) bool { return s.attributes&control != 0 && s.base > 0 })
+	require.Positive(t, i, "no marker")
+	lso := func(n int) int64 { return (&lone{logs: map[string][]spec{"t": log[:n]}}).lso("t") }
+	hw := log[i].base + 1
+	require.NotEqual(t, lso(i), lso(i+1), "the marker moves nothing")
+	var asked []history.Event
+	for _, is := range right {
+		f := history.Fetch{
+			Cluster: "A", Node: l.leader, Topic: "t", Isolation: history.ReadUncommitted, Served: history.AtOnce,
+			FetchOffset: hw, NextOffset: hw, HighWatermark: hw, LastStableOffset: lso(i), AbortedNull: true,
+		}
+		if is {
+			f.LastStableOffset = lso(i + 1)
+		}
+		asked = append(asked, history.Event{Kind: history.KindFetch, Fetch: &f})
+	}
+	l.events = append(asked, l.events...)
+}
+
+func TestALastStableOffsetMayCatchUpWithAMarker(t *testing.T) {
+	l := newLone()
+	l.askedAtAMarker(t, false, true)
+	got := judged(l.evidence(t))["SC-3"]
+	require.Equal(t, Held, got.Outcome, "%s %v", got.Reason, got.Findings)
+}
+
 // edit changes the events for which f returns true: one of them at least.
 func (l *lone) edit(t testing.TB, f func(e *history.Event) bool) {
 	changed := false
@@ -184,6 +215,8 @@ var badAlone = []struct {
 			return true
 		})
 	}},
+	{"SC-3", "the last stable offset stays behind a marker", WrongLSO, func(t *testing.T, l *lone) { l.askedAtAMarker(t, false, false, true) }},
+	{"SC-3", "the last stable offset goes back", WrongLSO, func(t *testing.T, l *lone) { l.askedAtAMarker(t, true, false, true) }},
 	{"SC-3", "batches above the last stable offset", AbortedRead, func(t *testing.T, l *lone) {
 		l.edit(t, func(e *history.Event) bool {
 			if e.Fetch == nil || e.Fetch.Isolation != history.ReadCommitted || e.Fetch.LastStableOffset == e.Fetch.HighWatermark {

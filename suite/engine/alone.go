@@ -75,13 +75,16 @@ func (a *alone) close() {
 func (s *story) aloneOn(cluster string) []phase {
 	var a *alone
 	each := func(name string, limit time.Duration, do func(*alone, context.Context) error) phase {
-		return phase{name, limit, func(ctx context.Context) error { return do(a, ctx) }}
+		return phase{name, s.patience(limit), func(ctx context.Context) error { return do(a, ctx) }}
 	}
-	all := []phase{{"clients", trafficLimit, func(ctx context.Context) (err error) {
+	all := []phase{{"clients", s.patience(trafficLimit), func(ctx context.Context) (err error) {
 		if a, err = newAlone(ctx, s, cluster); err != nil {
 			return err
 		}
 		s.alone = a
+		for _, l := range s.scenario.left {
+			a.rec.Note("left out: %s", l)
+		}
 		return a.begin(ctx)
 	}}}
 	all = append(all,
@@ -194,7 +197,7 @@ func (a *alone) sample(ctx context.Context) error {
 
 // awaitReaders waits until every reader has what it is to see by now.
 func (a *alone) awaitReaders(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readLimit, errors.New("the readers took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, a.story.patience(readLimit), errors.New("the readers took too long"))
 	defer cancel()
 	for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
 		ends := map[traffic.Partition]int64{}

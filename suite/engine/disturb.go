@@ -23,7 +23,7 @@ func (a *alone) disturb(ctx context.Context, what history.DisturbanceName) error
 	a.rec.Add(history.Event{Kind: history.KindDisturbance, Disturbance: &event})
 	over := event
 	over.Over = true
-	err := limited(ctx, string(what), disturbLimit, func(ctx context.Context) (err error) {
+	err := limited(ctx, string(what), a.story.patience(disturbLimit), func(ctx context.Context) (err error) {
 		over.Says, err = a.befall(ctx, what)
 		return err
 	})

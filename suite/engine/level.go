@@ -32,6 +32,15 @@ func members() []report.Member {
 	return all
 }
 
+// certifying are the scenarios of a level of a broker that has no mirroring.
+func certifying() []report.Member {
+	var all []report.Member
+	for _, sc := range Certifying() {
+		all = append(all, report.Member{Scenario: sc.Name, Level: sc.Level(), Requirements: sc.Requirements()})
+	}
+	return all
+}
+
 // UpTo leaves the scenarios that a level includes.
 func UpTo(level contract.Level, scenarios []Scenario) []Scenario {
 	var out []Scenario

@@ -68,6 +68,8 @@ func (r *Result) Word() string {
 		return "STUCK"
 	case r.Failed():
 		return "inconclusive " + strings.Join(r.with(check.Inconclusive), ", ")
+	case len(r.with(check.NotApplicable)) == len(r.Verdicts):
+		return "not applicable"
 	case len(r.Accepted) > 0:
 		return "accepted: " + strings.Join(r.Violated(), ", ")
 	}

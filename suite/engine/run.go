@@ -31,6 +31,9 @@ type Options struct {
 	// KafkaJars is the folder of Apache Kafka's jars, for scenarios whose source is
 	// that.
 	KafkaJars string
+	// Broker is what the cluster of a scenario without mirrors is, where it is not
+	// the reference broker.
+	Broker *Broker
 	// Keep leaves the brokers' data folders.
 	Keep bool
 	// Known are violations that somebody accepts.
@@ -56,6 +59,13 @@ func Run(ctx context.Context, sc Scenario, o Options) (*Result, error) {
 	sc = sc.On(o.Nodes).In(o.Profile)
 	if o.Target != nil {
 		sc = o.Target.fit(sc)
+	}
+	if o.Broker != nil {
+		able, na := sc.able(o.Broker.cannot(sc))
+		if na != "" {
+			return notApplicable(sc, o, na), nil
+		}
+		sc = able
 	}
 	res := &Result{
 		Scenario: sc, Name: o.Name, Seed: o.Seed, Reproduce: o.Reproduce, Started: time.Now(),

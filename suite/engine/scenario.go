@@ -82,8 +82,9 @@ type Scenario struct {
 	// ungated says that nobody can hold a stop at a gate.
 	ungated bool
 
-	short bool // part of a short run
-	deflt bool // part of a default run
+	left  []string // what its target can't do of it, each with the reason
+	short bool     // part of a short run
+	deflt bool     // part of a default run
 }
 
 // strikes is the number of the episode that the scenario does something to.

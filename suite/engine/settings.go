@@ -33,6 +33,9 @@ type Settings struct {
 	// Profile is the text of KIP-1279 that the clusters of scenarios follow which
 	// have none of their own.
 	Profile check.Profile
+	// Broker is what is certified where that is no reference broker: a single cluster,
+	// by the scenarios of L0; nil for none.
+	Broker *Broker
 	// Keep leaves the brokers' data folders and the evidence of earlier runs.
 	Keep bool
 	// Full runs every scenario of the matrix, and the defects.
@@ -82,6 +85,8 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "seed", usage: "`N` decides traffic and faults; a run prints its own when none is given"},
 		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(fixtures.Names(), ", ")},
 		{name: "nodes", usage: "how many nodes each cluster has, `N`: 1 or 3 (default: as its scenario says)"},
+		{name: "broker", value: refbrokerName, usage: "what single clusters are made of, `NAME`: " + strings.Join([]string{refbrokerName, kafkaName, kfakeName}, ", ") + "; another than the reference broker is certified at level L0"},
+		{name: "jars", usage: "`folder` of the jars of -broker=kafka: a distribution, or what ci/kafka-fetch prints (default: where that puts them)"},
 		{name: "profile", value: string(check.ProfileV42), usage: "text of KIP-1279 that brokers follow, `NAME`: kip1279-v42 or kip1279-latest"},
 		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
 		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
@@ -147,6 +152,15 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			default:
 				return bad("want 1 or 3")
 			}
+		case "broker":
+			var err error
+			if s.Broker, err = brokerOf(f.value, s.text("jars")); err != nil {
+				return bad(err.Error())
+			}
+		case "jars":
+			if f.value != "" && s.text("broker") != kafkaName {
+				return bad("only -broker=" + kafkaName + " has jars")
+			}
 		case "profile":
 			if s.Profile = check.Profile(f.value); s.Profile != check.ProfileV42 && s.Profile != check.ProfileLatest {
 				return bad("want kip1279-v42 or kip1279-latest")
@@ -207,5 +221,49 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			}
 		}
 	}
-	return nil
+	return s.fits()
+}
+
+// text is what was given for a flag.
+func (s *Settings) text(name string) string {
+	for _, f := range s.all {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return ""
+}
+
+// fits says what a broker that is no reference broker does not go with.
+func (s *Settings) fits() error {
+	b := s.text("broker")
+	switch {
+	case s.Broker == nil:
+		return nil
+	case s.Level != nil && *s.Level > contract.L0:
+		return fmt.Errorf("-level=%s with -broker=%s: a single cluster has no mirrors; its level is L0", *s.Level, b)
+	case len(s.Defects) > 0:
+		return fmt.Errorf("-defect=%s with -broker=%s: only the reference broker has defects", s.Defects[0], b)
+	case s.Nodes > 1 && s.Broker.Kfake != nil:
+		return fmt.Errorf("-nodes=%d with -broker=%s: %s", s.Nodes, b, s.Broker.Kfake.Cannot(fixtures.Replicating, s.Nodes))
+	case s.Launcher != "process" && s.text("launcher") != "auto":
+		return fmt.Errorf("-launcher=%s with -broker=%s: it is started as a process", s.Launcher, b)
+	}
+	if s.Launcher != "process" {
+		s.Launcher, s.Why = "process", "-broker="+b
+	}
+	return s.Broker.Check()
+}
+
+// BrokerFlags are the flags that name the broker, to run the same again; each
+// begins with a space.
+func (s *Settings) BrokerFlags() string {
+	if s.Broker == nil {
+		return ""
+	}
+	flags := " -broker=" + s.text("broker")
+	if jars := s.text("jars"); jars != "" {
+		flags += " -jars=" + jars
+	}
+	return flags
 }

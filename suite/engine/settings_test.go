@@ -101,6 +101,34 @@ func TestSettingsSayInOneLineWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestABrokerIsCertified(t *testing.T) {
+	s, err := settingsOf(t, nil, "-broker=kfake", "-launcher=process", "-level=L0")
+	require.NoError(t, err)
+	require.NotNil(t, s.Broker.Kfake)
+	require.Equal(t, " -broker=kfake", s.BrokerFlags())
+
+	s, err = settingsOf(t, nil, "-broker=refbroker", "-launcher=process")
+	require.NoError(t, err)
+	require.Nil(t, s.Broker)
+	require.Empty(t, s.BrokerFlags())
+
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"-broker=redpandas"}, "want refbroker, kafka or kfake"},
+		{[]string{"-broker=kfake", "-jars=x"}, "only -broker=kafka has jars"},
+		{[]string{"-broker=kfake", "-level=L1"}, "its level is L0"},
+		{[]string{"-broker=kfake", "-defect=no-barrier"}, "only the reference broker has defects"},
+		{[]string{"-broker=kfake", "-nodes=3"}, "no replicas"},
+		{[]string{"-broker=kafka", "-jars=" + t.TempDir()}, "Apache Kafka"},
+	} {
+		_, err := settingsOf(t, nil, append(c.args, "-launcher=process")...)
+		require.ErrorContains(t, err, c.says)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
 func TestUsageShowsEveryFlagWithItsVariable(t *testing.T) {
 	s, err := settingsOf(t, nil)
 	require.NoError(t, err)

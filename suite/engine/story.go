@@ -44,8 +44,10 @@ func limited(ctx context.Context, phase string, limit time.Duration, do func(con
 // seen of them so far.
 type story struct {
 	scenario Scenario
-	world    *world
-	rec      *traffic.Recorder
+	// slow is set where the brokers take their time, as Apache Kafka's do.
+	slow  bool
+	world *world
+	rec   *traffic.Recorder
 	// unseen records nowhere: for questions that are no evidence.
 	unseen   *traffic.Recorder
 	seed     uint64
@@ -90,6 +92,7 @@ func newStory(sc Scenario, o Options, rec *traffic.Recorder, folder string) (*st
 	if sc.Kafka {
 		s.kafkaJars = o.KafkaJars
 	}
+	s.slow = sc.Kafka || o.Broker != nil
 	var err error
 	if s.writes, err = writesOf(sc.Topology); err != nil {
 		return nil, err
@@ -245,7 +248,7 @@ func (s *story) close() {
 
 // patience is how long a phase may take: Apache Kafka starts slowly.
 func (s *story) patience(limit time.Duration) time.Duration {
-	if s.scenario.Kafka {
+	if s.slow {
 		return kafkaPatience * limit
 	}
 	return limit

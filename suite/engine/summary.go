@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"watershed.example/suite/check"
+	"watershed.example/suite/contract"
 	"watershed.example/suite/report"
 )
 
@@ -73,11 +74,17 @@ var ErrLevel = errors.New("level not passed")
 // An error that is [ErrLevel] says that the level which was asked for is not passed.
 func WriteSummary(folder string, settings *Settings, results []*Result) (string, error) {
 	all := report.Result{Launcher: settings.LaunchedBy(), Scenarios: reports(results)}
-	all.Levels = all.Standings(members())
+	consists := members()
+	if settings.Broker != nil {
+		consists = certifying()
+	}
+	all.Levels = all.Standings(consists)
 	switch l := settings.Level; {
 	case l != nil:
 		all.Levels = all.Levels[:*l+1]
-	case !all.Whole(members()):
+	case settings.Broker != nil && all.Whole(consists):
+		all.Levels = all.Levels[:contract.L0+1]
+	case !all.Whole(consists):
 		all.Levels = nil // a choice of scenarios is not out for a level
 	}
 	all.Notes = report.Notes(settings.Known, all.Scenarios, time.Now())

@@ -48,12 +48,15 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 		OnConnection: w.onConnection,
 	}
 	if sc.Kafka {
-		spec.Kafka = map[string]string{}
+		spec.Kafka = map[string]fixtures.Apache{}
 		for _, m := range sc.Topology.Mirrors {
 			if len(sc.Topology.Into(m.From)) == 0 {
-				spec.Kafka[m.From] = o.KafkaJars
+				spec.Kafka[m.From] = fixtures.Apache{Jars: o.KafkaJars}
 			}
 		}
+	}
+	if o.Broker != nil {
+		o.Broker.take(&spec)
 	}
 	for _, c := range sc.Topology.Clusters {
 		if n := c.MinInSync(); n > 1 {
@@ -76,7 +79,8 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 			return nil, fmt.Errorf("defect %s: topology %s has no cluster %q", d, sc.Topology.Name, only)
 		}
 		for _, c := range sc.Topology.Clusters {
-			if _, apache := spec.Kafka[c.Name]; !apache && (only == "" || only == c.Name) {
+			_, apache := spec.Kafka[c.Name]
+			if _, fake := spec.Kfake[c.Name]; !apache && !fake && (only == "" || only == c.Name) {
 				spec.Defects[c.Name] = append(spec.Defects[c.Name], name)
 			}
 		}

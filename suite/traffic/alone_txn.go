@@ -40,10 +40,14 @@ type handTxnState struct {
 	next   map[Partition]int32
 }
 
+// handTimeout is how long a transaction by hand may stay open: a busy broker must
+// not end what the story is to end, but in the end it does.
+const handTimeout = 10 * time.Minute
+
 // NewHandTxn makes a producer of transactions version 1 or 2. raw must be a
 // client of its own: [NewRaw], or [NewRawVersion1].
 func NewHandTxn(ctx context.Context, raw *Raw, txnID string, version int16, payload []byte) (*HandTxn, error) {
-	t := &HandTxn{raw: raw, txnID: txnID, version: version, payload: payload, intent: history.IntentNone, timeout: txnTimeout}
+	t := &HandTxn{raw: raw, txnID: txnID, version: version, payload: payload, intent: history.IntentNone, timeout: handTimeout}
 	return t, t.Init(ctx)
 }
 

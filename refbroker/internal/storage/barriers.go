@@ -2,12 +2,7 @@ package storage
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
-	"path/filepath"
 	"slices"
-
-	"github.com/spf13/afero"
 
 	"watershed.example/psm"
 	"watershed.example/refbroker/internal/defect"
@@ -34,25 +29,6 @@ func (b Barrier) sameBatch(o Barrier) bool {
 	return b == o
 }
 
-// stopsFile is what mirror-stops.json holds: this partition's stops, by which
-// own barriers are told from inherited ones (docs/design.md),
-// the barriers of either kind that the log holds or has held, and those that
-// the source has told of before their batches came.
-type stopsFile struct {
-	Version  int        `json:"version"`
-	CutEpoch int32      `json:"cutEpoch,omitempty"`
-	Stops    []stopJSON `json:"stops"`
-	Barriers []Barrier  `json:"barriers"`
-	Expected []Barrier  `json:"expected,omitempty"`
-}
-
-type stopJSON struct {
-	L               int64  `json:"l"`
-	BarrierOffset   int64  `json:"barrierOffset"`
-	Epoch           int32  `json:"epoch"`
-	SourceClusterID string `json:"sourceClusterId"`
-}
-
 // barrierLists are the lists beside a log.
 type barrierLists struct {
 	stops    []psm.Stop
@@ -64,53 +40,6 @@ type barrierLists struct {
 	// lost: there was no file when the log was opened, and nobody has told since
 	// what was in it.
 	lost bool
-}
-
-func loadStops(fsys afero.Fs, dir string) (barrierLists, error) {
-	var l barrierLists
-	name := filepath.Join(dir, fileStops)
-	raw, err := readFileIfAny(fsys, name)
-	if err != nil || raw == nil {
-		return l, err
-	}
-	var f stopsFile
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return l, fmt.Errorf("%s: %w", name, err)
-	}
-	if f.Version != 1 {
-		return l, fmt.Errorf("%s: version %d, want 1", name, f.Version)
-	}
-	for _, s := range f.Stops {
-		l.stops = append(l.stops, psm.Stop{L: s.L, BarrierOffset: s.BarrierOffset, Epoch: s.Epoch, SourceClusterID: s.SourceClusterID})
-	}
-	l.barriers, l.expected, l.cutEpoch = f.Barriers, f.Expected, f.CutEpoch
-	return l, nil
-}
-
-func saveStops(fsys afero.Fs, dir string, l barrierLists) error {
-	f := stopsFile{Version: 1, Stops: []stopJSON{}, Barriers: l.barriers, Expected: l.expected, CutEpoch: l.cutEpoch}
-	if f.Barriers == nil {
-		f.Barriers = []Barrier{}
-	}
-	for _, s := range l.stops {
-		f.Stops = append(f.Stops, stopJSON{L: s.L, BarrierOffset: s.BarrierOffset, Epoch: s.Epoch, SourceClusterID: s.SourceClusterID})
-	}
-	raw, err := json.MarshalIndent(f, "", " ")
-	if err != nil {
-		return fmt.Errorf("encode stops: %w", err)
-	}
-	return WriteFileAtomic(fsys, filepath.Join(dir, fileStops), append(raw, '\n'))
-}
-
-// saveLists writes the lists, with some of them changed, and takes them on
-// once they are on disk.
-func (l *Log) saveLists(lists barrierLists) error {
-	if err := saveStops(l.fs, l.dir, lists); err != nil {
-		return err
-	}
-	l.barrierLists = lists
-	l.stopsDirty = false
-	return nil
 }
 
 // isOwn reports whether a barrier is the own one of one of the stops.

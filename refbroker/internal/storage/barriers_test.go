@@ -92,7 +92,9 @@ func TestTheListOutlivesACleanedBarrier(t *testing.T) {
 	_, overwritten := inherited(t, 4, 3, "W")
 	_, above := inherited(t, 9, 3, "W")
 	require.NoError(t, l.Close(false))
-	require.NoError(t, saveStops(l.fs, l.dir, barrierLists{barriers: []Barrier{cleaned, overwritten, above}}))
+	line, err := encodeStops(barrierLists{barriers: []Barrier{cleaned, overwritten, above}})
+	require.NoError(t, err)
+	require.NoError(t, afero.WriteFile(l.fs, filepath.Join(l.dir, fileStops), line, 0o644))
 	l = openLog(t, place{fs: l.fs, dir: l.dir}, small(), OpenOptions{})
 	require.Equal(t, []Barrier{cleaned}, list(l))
 }

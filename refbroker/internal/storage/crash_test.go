@@ -167,6 +167,16 @@ func (m *machine) crash(rt *rapid.T) {
 			require.NoError(rt, fsys.Remove(filepath.Join(target, n)))
 		}
 	}
+	if list, err := afero.ReadFile(fsys, filepath.Join(target, fileStops)); err == nil && rapid.Bool().Draw(rt, "torn list") {
+		// A line was on its way.
+		line, err := encodeStops(barrierLists{cutEpoch: 99})
+		require.NoError(rt, err)
+		torn := line[:rapid.IntRange(1, len(line)-1).Draw(rt, "of the line")]
+		if rapid.Bool().Draw(rt, "zeros") {
+			clear(torn)
+		}
+		require.NoError(rt, afero.WriteFile(fsys, filepath.Join(target, fileStops), append(list, torn...), 0o644))
+	}
 	m.fs, m.dir = fsys, target
 	stops := m.stops
 	m.open(OpenOptions{RecoveryPoint: point})

@@ -115,7 +115,10 @@ type Log struct {
 	cleaned cleaned
 	// stopsDirty: mirror-stops.json does not have all barriers.
 	stopsDirty bool
-	broken     error
+	// stopsEnd is where the next line of mirror-stops.json goes, 0 where the file is
+	// to be written anew.
+	stopsEnd int64
+	broken   error
 	// recovered is up to where the log is known to be on disk.
 	recovered int64
 	snapshots *psm.Snapshots

@@ -146,7 +146,7 @@ func (r *recovery) readLists() (err error) {
 	if !ok {
 		r.all, r.stopsDirty = true, true
 	}
-	if r.barrierLists, err = loadStops(r.fs, r.dir); err != nil {
+	if r.barrierLists, r.stopsEnd, err = loadStops(r.fs, r.dir); err != nil {
 		return err
 	}
 	r.lost = !ok

@@ -125,7 +125,8 @@ func (l *Log) cutPlace(offset int64) (cutPlace, error) {
 	}
 	s := l.segments[c.keep]
 	c.pos, c.written = s.size, s.base
-	sc := newScanner(s.r, positionFor(s.index, offset-s.base), s.size, false)
+	// From a batch below: where there is one the log ends with it.
+	sc := newScanner(s.r, positionFor(s.index, offset-1-s.base), s.size, false)
 	for sc.next() {
 		if sc.b.LastOffset >= offset {
 			c.pos, c.end = sc.at, min(offset, sc.b.BaseOffset)

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/spf13/afero"
@@ -265,5 +266,21 @@ func TestCutEpochsStayCut(t *testing.T) {
 		require.NoError(t, l.Close(clean))
 		l = openLog(t, place{fs: l.fs, dir: "/t-0"}, small(), OpenOptions{Clean: clean, RecoveryPoint: 5})
 		require.Equal(t, []EpochStart{{1, 0}}, l.Epochs())
+	}
+}
+
+// A cut at a batch at which an index entry points is one like any other: the log ends
+// with the batch before, and needs no segment to say so.
+func TestACutAtAnIndexedBatchMakesNoSegment(t *testing.T) {
+	l := openLog(t, place{fs: afero.NewMemMapFs(), dir: "/t-0"}, Config{IndexInterval: 1, Now: now}, OpenOptions{})
+	for i := range int32(5) {
+		lead(t, l, by(1, 0, i, 1).build(), client)
+	}
+	for end := int64(4); end > 0; end-- {
+		require.True(t, slices.ContainsFunc(l.active().index, func(e offsetEntry) bool { return int64(e.rel) == end }))
+		got, err := l.TruncateTo(end)
+		require.NoError(t, err)
+		require.Equal(t, end, got)
+		require.Len(t, l.segments, 1)
 	}
 }

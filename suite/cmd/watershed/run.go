@@ -69,6 +69,9 @@ func selected(settings *engine.Settings, short bool, patterns []string) ([]engin
 	if settings.Level != nil {
 		all = engine.UpTo(*settings.Level, engine.Scenarios(engine.Default))
 	}
+	if settings.Broker != nil {
+		all = engine.Certifying()
+	}
 	if len(patterns) == 0 {
 		return all, nil
 	}
@@ -120,6 +123,9 @@ func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scen
 	var running sync.WaitGroup
 	for _, sc := range scenarios {
 		weight := min(sc.On(settings.Nodes).Weight(), engine.Capacity())
+		if settings.Broker != nil {
+			weight = settings.Broker.Weight()
+		}
 		if err := admission.Acquire(ctx, weight); err != nil {
 			trouble = fmt.Errorf("stopped early: %w", err)
 			break
@@ -140,6 +146,7 @@ func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scen
 // one plays one scenario.
 func one(ctx context.Context, settings *engine.Settings, folder string, sc engine.Scenario) (*engine.Result, error) {
 	again := "go run ./suite/cmd/watershed run '" + sc.Name + "' --seed=" + strconv.FormatUint(settings.Seed, 10) + " --launcher=" + settings.Launcher
+	again += settings.BrokerFlags()
 	if settings.Nodes > 0 {
 		again += fmt.Sprintf(" --nodes=%d", settings.Nodes)
 	}
@@ -151,7 +158,7 @@ func one(ctx context.Context, settings *engine.Settings, folder string, sc engin
 	}
 	return engine.Run(ctx, sc, engine.Options{
 		Seed: settings.Seed, Folder: folder, Name: sc.Name, Launcher: settings.Launcher, Nodes: settings.Nodes, Profile: settings.Profile,
-		Defects: settings.Defects, Keep: settings.Keep, Known: settings.Known, Reproduce: again,
+		Defects: settings.Defects, Broker: settings.Broker, Keep: settings.Keep, Known: settings.Known, Reproduce: again,
 	})
 }
 
