@@ -171,6 +171,7 @@ type NodePlan struct {
 	// Rate is that of bandwidth, in bytes a second. Zero stands for the defaults.
 	Delay time.Duration
 	Rate  int64
+	When
 }
 
 // String prints the plan as one line, which [ParseNode] reads back:
@@ -188,7 +189,7 @@ func (p NodePlan) String() string {
 	if p.Rate != 0 {
 		s += fmt.Sprintf(" rate=%d", p.Rate)
 	}
-	return s
+	return s + p.When.String()
 }
 
 // ParseNode reads a plan from its line. The error names what is wrong.
@@ -198,8 +199,10 @@ func ParseNode(line string) (NodePlan, error) {
 		return NodePlan{}, errors.New("node plan: want an act and a role")
 	}
 	p := NodePlan{Act: Act(fields[0]), Target: Target{Role: Role(fields[1])}}
-	var delay, rate string
-	to := map[string]*string{"of": &p.Target.Of, "cluster": &p.Target.Cluster, "at": &p.Point, "delay": &delay, "rate": &rate}
+	var delay, rate, stop, until string
+	to := map[string]*string{
+		"of": &p.Target.Of, "cluster": &p.Target.Cluster, "at": &p.Point, "delay": &delay, "rate": &rate, "stop": &stop, "until": &until,
+	}
 	for _, f := range fields[2:] {
 		key, value, ok := strings.Cut(f, "=")
 		at := to[key]
@@ -207,7 +210,7 @@ func ParseNode(line string) (NodePlan, error) {
 		case !ok || value == "":
 			return NodePlan{}, fmt.Errorf("node plan: %q is not key=value", f)
 		case at == nil:
-			return NodePlan{}, fmt.Errorf("node plan: unknown key %q (known: of, cluster, at, delay, rate)", key)
+			return NodePlan{}, fmt.Errorf("node plan: unknown key %q (known: of, cluster, at, delay, rate, stop, until)", key)
 		case *at != "":
 			return NodePlan{}, fmt.Errorf("node plan: %s is there twice", key)
 		}
@@ -222,6 +225,16 @@ func ParseNode(line string) (NodePlan, error) {
 	if rate != "" {
 		if p.Rate, err = strconv.ParseInt(rate, 10, 64); err != nil {
 			return NodePlan{}, fmt.Errorf("node plan: rate: %w", err)
+		}
+	}
+	if stop != "" {
+		if err := p.setStop(stop); err != nil {
+			return NodePlan{}, fmt.Errorf("node plan: stop: %w", err)
+		}
+	}
+	if until != "" {
+		if err := p.setUntil(until); err != nil {
+			return NodePlan{}, fmt.Errorf("node plan: until: %w", err)
 		}
 	}
 	return p, p.Validate()
@@ -278,6 +291,11 @@ func (p NodePlan) validateAmounts() error {
 		return fmt.Errorf("node plan: %s is a leader's, not a %s's", p.Act, p.Target.Role)
 	case p.Act == Depose && p.Target.Role == Follower:
 		return fmt.Errorf("node plan: a follower has no role to lose")
+	case p.UntilStopped && (p.Act.Passing() || p.Act.AtOnce()):
+		return fmt.Errorf("node plan: %s is over before the stop is", p.Act)
+	}
+	if err := p.When.validate(); err != nil {
+		return fmt.Errorf("node plan: %w", err)
 	}
 	return nil
 }

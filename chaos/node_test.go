@@ -34,6 +34,8 @@ func nodePlans() *rapid.Generator[NodePlan] {
 		case SlowPeers:
 			p.Rate = rapid.Int64Range(0, maxRate).Draw(t, "rate")
 		}
+		p.Stop = rapid.IntRange(0, 3).Draw(t, "stop")
+		p.UntilStopped = !p.Act.Passing() && !p.Act.AtOnce() && rapid.Bool().Draw(t, "until stopped")
 		return p
 	})
 }
@@ -72,6 +74,10 @@ func TestANodePlanThatIsWrongIsRefused(t *testing.T) {
 		"bandwidth leader of=t-0 cluster=B at=first-write rate=-1":         "rate -1 must lie between",
 		"isr-below-min controller cluster=B at=first-write":                "is a leader's",
 		"depose follower of=t-0 cluster=B at=first-write":                  "has no role to lose",
+		"kill leader of=t-0 cluster=B at=first-write stop=one":             "stop: ",
+		"kill leader of=t-0 cluster=B at=first-write stop=2000":            "stop 2000 must lie between",
+		"kill leader of=t-0 cluster=B at=first-write until=noon":           `until: want "stopped"`,
+		"restart leader of=t-0 cluster=B at=first-write until=stopped":     "restart is over before the stop is",
 		"kill leader of":                                                   `"of" is not key=value`,
 	} {
 		_, err := ParseNode(line)

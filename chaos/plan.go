@@ -110,6 +110,7 @@ type Plan struct {
 	Seed          uint64
 	// Rate is for [Bandwidth], in bytes a second; zero stands for [DefaultRate].
 	Rate int64
+	When
 }
 
 // What [Latency] does when its plan does not say.
@@ -144,7 +145,7 @@ func (p Plan) String() string {
 	if p.Rate != 0 {
 		fmt.Fprintf(&b, " rate=%d", p.Rate)
 	}
-	return b.String()
+	return b.String() + p.When.String()
 }
 
 // Parse reads a plan from its line. The error names what is wrong.
@@ -178,8 +179,12 @@ func Parse(line string) (Plan, error) {
 			p.Seed, err = strconv.ParseUint(value, 10, 64)
 		case "rate":
 			p.Rate, err = strconv.ParseInt(value, 10, 64)
+		case "stop":
+			err = p.setStop(value)
+		case "until":
+			err = p.setUntil(value)
 		default:
-			return Plan{}, fmt.Errorf("fault plan: unknown key %q (known: link, at, delay, jitter, seed, rate)", key)
+			return Plan{}, fmt.Errorf("fault plan: unknown key %q (known: link, at, delay, jitter, seed, rate, stop, until)", key)
 		}
 		if err != nil {
 			return Plan{}, fmt.Errorf("fault plan: %s: %w", key, err)
@@ -205,6 +210,9 @@ func (p Plan) Validate() error {
 		return fmt.Errorf("fault plan: rate %d must lie between 0 and %d", p.Rate, int64(maxRate))
 	case p.Kind != Bandwidth && p.Rate != 0:
 		return fmt.Errorf("fault plan: %s knows no rate", p.Kind)
+	}
+	if err := p.When.validate(); err != nil {
+		return fmt.Errorf("fault plan: %w", err)
 	}
 	return nil
 }

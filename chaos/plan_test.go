@@ -17,6 +17,7 @@ func plans() *rapid.Generator[Plan] {
 			Link:  rapid.StringMatching(`[A-Z][a-z0-9]{0,5}->[A-Z]`).Draw(t, "link"),
 			Point: rapid.SampledFrom(Points()).Draw(t, "point"),
 			Seed:  rapid.Uint64().Draw(t, "seed"),
+			When:  When{Stop: rapid.IntRange(0, 3).Draw(t, "stop"), UntilStopped: rapid.Bool().Draw(t, "until stopped")},
 		}
 		if p.Kind == Latency {
 			p.Delay = time.Duration(rapid.Int64Range(0, int64(maxDelay)).Draw(t, "delay"))
@@ -60,6 +61,9 @@ func TestAPlanThatIsWrongIsRefused(t *testing.T) {
 		"bandwidth link=A->B at=before:settled rate=fast": "rate: ",
 		"latency link=A->B at=before:settled delay=5":     "delay: ",
 		"latency link=A->B at=before:settled delay=-5ms":  "must lie between 0 and 1m0s",
+		"reset link=A->B at=before:settled stop=first":    "stop: ",
+		"reset link=A->B at=before:settled stop=-1":       "stop -1 must lie between 0 and",
+		"reset link=A->B at=before:settled until=lunch":   `until: want "stopped"`,
 		"latency link=A->B at=before:settled jitter=200h": "must lie between 0 and 1m0s",
 	} {
 		_, err := Parse(line)

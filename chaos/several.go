@@ -6,14 +6,17 @@ import (
 	"strings"
 )
 
-// Several are faults that strike in one stop, each at its point.
+// Several are faults that strike in one story, each at its point of its stop.
 type Several struct {
 	Links []Plan
 	Nodes []NodePlan
 }
 
-// between stands between the plans of a line.
-const between = " + "
+// Count is how many there are.
+func (s Several) Count() int { return len(s.Links) + len(s.Nodes) }
+
+// Between stands between the plans of a line.
+const Between = " + "
 
 // String prints the plans as one line, which [ParseSeveral] reads back.
 func (s Several) String() string {
@@ -24,13 +27,13 @@ func (s Several) String() string {
 	for _, p := range s.Nodes {
 		all = append(all, p.String())
 	}
-	return strings.Join(all, between)
+	return strings.Join(all, Between)
 }
 
 // ParseSeveral reads one plan or several from a line. The error names what is wrong.
 func ParseSeveral(line string) (Several, error) {
 	var s Several
-	for part := range strings.SplitSeq(line, between) {
+	for part := range strings.SplitSeq(line, Between) {
 		// What strikes a node has a role where what strikes a link has its key.
 		fields := strings.Fields(part)
 		if len(fields) > 1 && !strings.Contains(fields[1], "=") {
@@ -52,7 +55,7 @@ func ParseSeveral(line string) (Several, error) {
 
 // Validate says what is wrong with the plans together.
 func (s Several) Validate() error {
-	if len(s.Links)+len(s.Nodes) == 0 {
+	if s.Count() == 0 {
 		return errors.New("fault plans: there is none")
 	}
 	struck := map[string]bool{}
@@ -64,12 +67,12 @@ func (s Several) Validate() error {
 		return nil
 	}
 	for _, p := range s.Links {
-		if err := errors.Join(p.Validate(), claim("link "+p.Link)); err != nil {
+		if err := errors.Join(p.Validate(), claim("link "+p.Link+When{Stop: p.Stop}.String())); err != nil {
 			return err
 		}
 	}
 	for _, p := range s.Nodes {
-		if err := errors.Join(p.Validate(), claim(p.Target.String())); err != nil {
+		if err := errors.Join(p.Validate(), claim(p.Target.String()+When{Stop: p.Stop}.String())); err != nil {
 			return err
 		}
 	}

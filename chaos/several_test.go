@@ -45,6 +45,8 @@ func TestSeveralPlansThatAreWrongAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, want, line)
 	}
 	require.ErrorContains(t, Several{}.Validate(), "there is none")
+	_, err := ParseSeveral("reset link=A->B at=before:settled + reset link=A->B at=before:settled stop=3")
+	require.NoError(t, err, "in two stops")
 }
 
 func FuzzParseSeveral(f *testing.F) {

@@ -48,7 +48,7 @@ func newTrial(ev *Evidence) *trial {
 		}
 	}
 	for _, e := range ev.Run.Episodes {
-		if _, seen := t.ledger.lastOf[e.Number]; len(ev.Run.Episodes) > 1 && !seen {
+		if len(ev.Run.Episodes) > 1 && !t.begun(e) {
 			t.idle = append(t.idle, e)
 			continue
 		}
@@ -64,6 +64,15 @@ func newTrial(ev *Evidence) *trial {
 		}
 	}
 	return t
+}
+
+// begun says whether an episode's mirror was asked to start, or did. What was written to
+// its source before that makes no episode: its logs are not the mirror's yet.
+func (t *trial) begun(ep Episode) bool {
+	return slices.ContainsFunc(t.ev.Events, func(e history.Event) bool {
+		return e.Episode == ep.Number && (e.Phase != nil && e.Phase.Name != history.TrafficBefore ||
+			e.Kind == history.KindMirrorRPCBegin && e.MirrorRPC.API == startAPI)
+	})
 }
 
 // eventsOf returns what belongs to an episode: what its requests were and what

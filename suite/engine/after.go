@@ -10,7 +10,7 @@ import (
 
 // late heals the fault and lets the old source go on, where it lives.
 func (e *episode) late(ctx context.Context) error {
-	if err := e.healNode(ctx); err != nil {
+	if err := e.healNodes(ctx); err != nil {
 		return err
 	}
 	if err := e.promoted.describe(ctx, history.WhenAfterStop); err != nil {
@@ -44,8 +44,8 @@ func (e *episode) writable(ctx context.Context) error {
 		e.rec.Note("STUCK: %v", err)
 		return err
 	}
-	if e.node.due(chaos.FirstWrite) {
-		return e.strikeWritable(ctx)
+	if due := e.due(chaos.FirstWrite); len(due) > 0 {
+		return e.strikeWritable(ctx, due)
 	}
 	e.promoted.accepted(ctx)
 	return nil
@@ -56,10 +56,8 @@ func (e *episode) trafficAfter(ctx context.Context) error {
 	if err := e.promoted.collide(ctx, e.forged, e.source.mirrored); err != nil {
 		return err
 	}
-	if e.forged != nil {
-		if err := e.promoted.raw.PassProducerID(ctx, e.forged.ID.ProducerID); err != nil {
-			return err
-		}
+	if err := e.passForged(ctx); err != nil {
+		return err
 	}
 	e.story.ids.meet(e)
 	if err := e.story.ids.pass(ctx, e.Mirror.To, e.promoted.raw); err != nil {
@@ -74,6 +72,15 @@ func (e *episode) trafficAfter(ctx context.Context) error {
 	}
 	e.rec.Phase(history.Settled)
 	return nil
+}
+
+// passForged has nobody get the id whose header is forged: it is to meet nothing but what
+// was mirrored.
+func (e *episode) passForged(ctx context.Context) error {
+	if e.forged == nil {
+		return nil
+	}
+	return e.promoted.raw.PassProducerID(ctx, e.forged.ID.ProducerID)
 }
 
 // revive lets the zombies write again.

@@ -26,7 +26,7 @@ type episode struct {
 	zombies  *zombies
 	gates    *gates
 	fault    *fault
-	node     *nodeFault // nil for none
+	nodes    []*nodeFault
 	trial    *traffic.Idempotence
 	trialRaw *traffic.Raw
 	held     *traffic.HeldOpen // while the source link comes back

@@ -34,21 +34,19 @@ type fault struct {
 func newFault(w *world, rec *traffic.Recorder, sc Scenario, m topologies.Mirror, parts []traffic.Partition) (*fault, error) {
 	f := &fault{rec: rec, link: w.env.MirrorLink(m.Name)}
 	planned := check.PlannedFault{ID: fmt.Sprintf("fault-%d", rec.Episode()), Episode: rec.Episode(), Link: "mirror:" + m.Link()}
-	if int32(sc.strikes()) != rec.Episode() {
-		return f, nil
-	}
+	plan := sc.linkPlan(int(rec.Episode()))
 	switch {
-	case sc.RestartDestination:
+	case sc.RestartDestination && int32(sc.strikes()) == rec.Episode():
 		planned.Name, planned.Phase = string(chaos.Partition), "before the stop"
-	case sc.Plan != nil:
-		planned.Name, planned.Phase = string(sc.Plan.Kind), sc.Plan.Point
+	case plan != nil:
+		planned.Name, planned.Phase = string(plan.Kind), plan.Point
 		var err error
 		if f.nudger, err = traffic.NewProducer(rec, w.cluster(m.From), traffic.ProducerOptions{
 			Name: prefix(m.From, int(rec.Episode())) + "nudge", Mode: history.Plain, Attempts: 10,
 		}); err != nil {
 			return nil, err
 		}
-		f.strike, err = chaos.New(*sc.Plan, f.link, func(ctx context.Context, bytes int) error {
+		f.strike, err = chaos.New(*plan, f.link, func(ctx context.Context, bytes int) error {
 			// A record with its tag twice is longer than 64 bytes.
 			return f.nudger.Send(ctx, bytes/64+1, parts[0])
 		})

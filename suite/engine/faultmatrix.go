@@ -68,7 +68,7 @@ const liveTxn = "live"
 // each role that it can strike, in topologies on clusters of three nodes.
 func FaultMatrix() []Cell {
 	var all []Cell
-	for _, t := range []topologies.Topology{topologies.ActivePassive(), topologies.Chain(3)} {
+	for _, t := range []topologies.Topology{topologies.ActivePassive(), topologies.Failback(), topologies.Chain(3)} {
 		t = t.On(several)
 		t.Name += "-on-3"
 		for _, f := range faultsOf() {
@@ -164,7 +164,9 @@ func strikes(act chaos.Act, role chaos.Role, point string) bool {
 	switch act {
 	case chaos.Strand:
 		return role == chaos.Leader // what others do alone is nothing
-	case chaos.BelowMinISR, chaos.HoldOneReplica:
+	case chaos.BelowMinISR:
+		return role == chaos.Source // a replica lags only behind what is written meanwhile
+	case chaos.HoldOneReplica:
 		return role == chaos.Leader || role == chaos.Source
 	case chaos.HoldOneProduce, chaos.HoldOneTxnMarker:
 		return role == chaos.Source // which is written to meanwhile

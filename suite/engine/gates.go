@@ -94,6 +94,7 @@ type gates struct {
 
 	mu      sync.Mutex
 	held    []string
+	reborn  map[int32]bool      // nodes that may pass before they are held again
 	arrived map[string][]string // partitions seen, by point
 	changed chan struct{}
 }
@@ -102,7 +103,7 @@ type gates struct {
 func (w *gateWatch) of(rec *traffic.Recorder, cluster string, parts []traffic.Partition) *gates {
 	g := &gates{
 		watch: w, rec: rec, cluster: cluster, parts: parts,
-		arrived: map[string][]string{}, changed: make(chan struct{}),
+		arrived: map[string][]string{}, changed: make(chan struct{}), reborn: map[int32]bool{},
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +116,7 @@ func (w *gateWatch) of(rec *traffic.Recorder, cluster string, parts []traffic.Pa
 func (g *gates) arrive(node int32, point, partition string) {
 	g.mu.Lock()
 	what := history.GateArrived
-	if slices.Contains(g.held, point) {
+	if slices.Contains(g.held, point) && !g.reborn[node] {
 		what = history.GateHeld
 	}
 	g.mu.Unlock()
@@ -143,6 +144,28 @@ func (g *gates) hold(ctx context.Context, point string) error {
 		for _, p := range g.parts {
 			if err := h.Hold(ctx, point, p.String()); err != nil && h.Lives() {
 				return fmt.Errorf("hold %s on node %d: %w", point, h.Node(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// holdAgain holds a node that has begun a new life at the points at which the stop is to be
+// held yet. It may be past them by then, so that its arrivals are no holds any more.
+func (g *gates) holdAgain(ctx context.Context, node int32) error {
+	g.mu.Lock()
+	points := slices.Clone(g.held)
+	g.reborn[node] = true
+	g.mu.Unlock()
+	for _, h := range g.watch.nodes {
+		for _, p := range g.parts {
+			for _, point := range points {
+				if h.Node() != node {
+					continue
+				}
+				if err := h.Hold(ctx, point, p.String()); err != nil && h.Lives() {
+					return fmt.Errorf("hold %s again on node %d: %w", point, node, err)
+				}
 			}
 		}
 	}

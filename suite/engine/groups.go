@@ -29,7 +29,7 @@ const refreshMs = "150"
 // groups says whether the scenario has traffic of consumer groups: where whole
 // nodes die, or nothing does. Links don't matter to them.
 func (s Scenario) groups() bool {
-	return s.Plan == nil && !s.EveryGate && s.Vanish == "" && !isAlone(s.Topology) && !s.ungrouped
+	return len(s.links()) == 0 && !s.EveryGate && s.Vanish == "" && !isAlone(s.Topology) && !s.ungrouped
 }
 
 // grouped says whether this episode has traffic of consumer groups.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"watershed.example/chaos"
@@ -18,30 +19,34 @@ type nodeFault struct {
 	strike  *chaos.NodeStrike
 	planned check.PlannedFault
 	ended   bool
+	watched bool // in the life that it has begun since
 	whole   bool // the cluster was waited for since
 }
 
-// newNodeFault prepares the fault that strikes a node in the recorder's episode,
-// if the scenario has one; else it returns nil.
-func newNodeFault(w *world, rec *traffic.Recorder, sc Scenario) (*nodeFault, error) {
-	if sc.Node == nil || int32(sc.strikes()) != rec.Episode() {
-		return nil, nil
+// newNodeFaults prepares the faults that strike nodes in the recorder's episode.
+func newNodeFaults(w *world, rec *traffic.Recorder, sc Scenario) ([]*nodeFault, error) {
+	var all []*nodeFault
+	for i, plan := range sc.nodePlans(int(rec.Episode())) {
+		s, err := chaos.NewNode(plan, w.env.Cluster(plan.Target.Cluster))
+		if err != nil {
+			return nil, err
+		}
+		id := fmt.Sprintf("node-fault-%d", rec.Episode())
+		if i > 0 {
+			id += fmt.Sprintf("-%d", i+1)
+		}
+		all = append(all, &nodeFault{rec: rec, strike: s, planned: check.PlannedFault{
+			ID: id, Episode: rec.Episode(), Name: string(plan.Act), Link: "node:" + plan.Target.String(), Phase: plan.Point,
+		}})
 	}
-	s, err := chaos.NewNode(*sc.Node, w.env.Cluster(sc.Node.Target.Cluster))
-	if err != nil {
-		return nil, err
-	}
-	return &nodeFault{rec: rec, strike: s, planned: check.PlannedFault{
-		ID: fmt.Sprintf("node-fault-%d", rec.Episode()), Episode: rec.Episode(), Name: string(sc.Node.Act),
-		Link: "node:" + sc.Node.Target.String(), Phase: sc.Node.Point,
-	}}, nil
+	return all, nil
 }
 
 // plannedFaults lists what is to strike in the episode.
 func (e *episode) plannedFaults() []check.PlannedFault {
 	all := e.fault.planned()
-	if e.node != nil {
-		all = append(all, e.node.planned)
+	for _, f := range e.nodes {
+		all = append(all, f.planned)
 	}
 	return all
 }
@@ -59,14 +64,18 @@ func (f *nodeFault) event(kind history.Kind, p chaos.NodeProof) {
 	}})
 }
 
-// due says whether this is the fault's point.
-func (f *nodeFault) due(point string) bool { return f != nil && f.strike.Plan().Point == point }
-
-// strikeAt strikes, if this is the fault's point.
-func (f *nodeFault) strikeAt(ctx context.Context, point string) error {
-	if !f.due(point) {
-		return nil
+// due lists the faults of nodes whose point this is.
+func (e *episode) due(point string) (all []*nodeFault) {
+	for _, f := range e.nodes {
+		if f.strike.Plan().Point == point {
+			all = append(all, f)
+		}
 	}
+	return all
+}
+
+// hit strikes.
+func (f *nodeFault) hit(ctx context.Context) error {
 	f.event(history.KindFaultStart, f.strike.Proof())
 	if err := f.strike.Hit(ctx); err != nil {
 		if f.strike.Node() == nil {
@@ -79,26 +88,83 @@ func (f *nodeFault) strikeAt(ctx context.Context, point string) error {
 	return nil
 }
 
-// strikeNode strikes a node, if this is the fault's point. One that begins a new life
-// at once is watched in that.
-func (e *episode) strikeNode(ctx context.Context, point string) error {
-	if !e.node.due(point) {
-		return nil
+// strikeNode strikes a node at the point of its plan. One that begins a new life at once
+// is watched in that.
+func (e *episode) strikeNode(ctx context.Context, f *nodeFault) error {
+	if f.strike.Plan().Target.Of == liveTxn {
+		f.strike.Meaning(e.source.live.TransactionalID())
 	}
-	if plan := e.node.strike.Plan(); plan.Target.Of == liveTxn {
-		e.node.strike.Meaning(e.source.live.TransactionalID())
-	}
-	plan := e.node.strike.Plan()
-	if point != lastPoint && !slices.Contains(chaos.Acts(), plan.Act) {
+	plan := f.strike.Plan()
+	if plan.Point != lastPoint && !slices.Contains(chaos.Acts(), plan.Act) {
 		// Some take a while to strike, and another may lead before they are through: who
 		// is held at the gate is not the leader for sure any more (RO-5).
-		e.gates.doubtful(point)
+		e.gates.doubtful(plan.Point)
 	}
-	if err := e.node.strikeAt(ctx, point); err != nil {
+	ended, err := e.writeMeanwhile(ctx, plan)
+	if err != nil {
 		return err
 	}
-	if w := e.story.watches[plan.Target.Cluster]; w != nil && plan.Act == chaos.Restart {
-		w.rewatch(int32(e.node.strike.Node().Number()))
+	err = f.hit(ctx)
+	ended()
+	if err != nil {
+		return err
+	}
+	if plan.Act == chaos.Restart {
+		return e.reborn(ctx, f)
+	}
+	return nil
+}
+
+// writeMeanwhile writes to the partition of a source whose replicas are to lag: they only do
+// so behind what is written since, and the transactions of the live traffic may stand
+// still, with a marker that the fault keeps from them.
+func (e *episode) writeMeanwhile(ctx context.Context, plan chaos.NodePlan) (ended func(), err error) {
+	if plan.Act != chaos.BelowMinISR || plan.Target.Role != chaos.Source {
+		return func() {}, nil
+	}
+	at := slices.IndexFunc(e.layout.All, func(p traffic.Partition) bool { return p.String() == plan.Target.Of })
+	if at < 0 {
+		return nil, fmt.Errorf("strike %s: mirror %s has no such partition", plan, e.Mirror.Name)
+	}
+	lagging, err := traffic.NewProducer(e.rec, e.from(), traffic.ProducerOptions{
+		Name: prefix(e.Mirror.From, e.Number) + "lagging", Mode: history.Plain, Attempts: 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil && lagging.Send(ctx, 1, e.layout.All[at]) == nil {
+			continue // until one is not replicated any more
+		}
+	})
+	return func() { cancel(); wg.Wait(); lagging.Close() }, nil
+}
+
+// reborn watches a node that has begun a new life, and has it held where the stop is to
+// be held yet.
+func (e *episode) reborn(ctx context.Context, f *nodeFault) error {
+	node, cluster := int32(f.strike.Node().Number()), f.strike.Plan().Target.Cluster
+	w := e.story.watches[cluster]
+	if w == nil {
+		return nil
+	}
+	w.rewatch(node)
+	if cluster != e.Mirror.To || e.gates == nil {
+		return nil
+	}
+	return e.gates.holdAgain(ctx, node)
+}
+
+// healAtOnce ends a fault at its point, while the stop is held there.
+func (e *episode) healAtOnce(ctx context.Context, f *nodeFault) error {
+	if err := f.heal(ctx); err != nil {
+		return err
+	}
+	if f.strike.Plan().Act.Ends() {
+		f.watched = true
+		return e.reborn(ctx, f)
 	}
 	return nil
 }
@@ -108,11 +174,10 @@ func (e *episode) strikeNode(ctx context.Context, point string) error {
 const aloneFor = 1500 * time.Millisecond
 
 // finish ends a fault that keeps the stop from its end, once the rest was let go from
-// point: when it has bit, and the node has done what it does alone: the stop's last
+// its point: when it has bit, and the node has done what it does alone: the stop's last
 // step, if it does not wait for the others. A node that was stranded is killed.
-func (e *episode) finish(ctx context.Context, point string) error {
-	f := e.node
-	if !f.due(point) || !f.strike.Plan().Act.Passing() {
+func (e *episode) finish(ctx context.Context, f *nodeFault) error {
+	if !f.strike.Plan().Act.Passing() {
 		return nil
 	}
 	f.bite(ctx)
@@ -146,7 +211,7 @@ func (f *nodeFault) bite(ctx context.Context) {
 
 // heal ends the fault, if it still lasts.
 func (f *nodeFault) heal(ctx context.Context) error {
-	if f == nil || f.ended || f.strike.Node() == nil {
+	if f.ended || f.strike.Node() == nil {
 		return nil
 	}
 	f.ended = true
@@ -157,42 +222,73 @@ func (f *nodeFault) heal(ctx context.Context) error {
 	return err
 }
 
-// healNode ends the fault that struck a node, and waits until all serve again.
-func (e *episode) healNode(ctx context.Context) error {
-	if e.node == nil || e.node.whole || e.node.strike.Node() == nil {
+// healNodes ends the faults that struck nodes, and waits until all serve again.
+func (e *episode) healNodes(ctx context.Context) error {
+	var struck []*nodeFault
+	for _, f := range e.nodes {
+		if !f.whole && f.strike.Node() != nil {
+			struck = append(struck, f)
+		}
+	}
+	if len(struck) == 0 {
 		return nil
 	}
-	e.node.whole = true
-	lasted := !e.node.ended
-	if err := e.node.heal(ctx); err != nil {
-		return err
+	for _, f := range struck {
+		f.whole = true
+		lasted := !f.ended
+		if err := f.heal(ctx); err != nil {
+			return err
+		}
+		if err := e.goesOn(ctx, f, lasted); err != nil {
+			return err
+		}
 	}
-	plan, node := e.node.strike.Plan(), int32(e.node.strike.Node().Number())
-	if w := e.story.watches[plan.Target.Cluster]; w != nil && e.node.strike.Proof().Ends > 0 && plan.Act != chaos.Restart {
-		switch {
-		case plan.Act != chaos.Pause:
+	for _, f := range struck { // those of one cluster are there together
+		if err := e.story.world.awaitWhole(ctx, f.strike.Plan().Target.Cluster, e.layout.All); err != nil {
+			return err
+		}
+	}
+	raw := e.promoted.raw
+	if e.sourceStruck() {
+		if err := awaitServing(ctx, e.source.raw, e.layout.All); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(struck, func(f *nodeFault) bool { return f.strike.Plan().Target.Cluster == e.Mirror.To }) {
+		return nil
+	}
+	return awaitServing(ctx, raw, e.layout.All)
+}
+
+// goesOn takes up a node that was healed: it is watched in its new life, or let go from
+// where it was held.
+func (e *episode) goesOn(ctx context.Context, f *nodeFault, lasted bool) error {
+	plan, node := f.strike.Plan(), int32(f.strike.Node().Number())
+	w := e.story.watches[plan.Target.Cluster]
+	if w == nil || f.strike.Proof().Ends == 0 || plan.Act == chaos.Restart {
+		return nil
+	}
+	switch {
+	case plan.Act != chaos.Pause:
+		if !f.watched {
 			w.rewatch(node)
-		case !lasted: // it was let go with the others
-		case plan.Point != chaos.FirstWrite:
-			// It was held when it was paused, and passed over when the others were
-			// let go.
-			if err := e.gates.releaseOn(ctx, node, plan.Point); err != nil {
+		}
+	case !lasted: // it was let go with the others
+	case plan.Point != chaos.FirstWrite && plan.Target.Cluster == e.Mirror.To:
+		// It was held when it was paused, and passed over when the others were let go
+		// from there, and from later points.
+		for _, point := range e.holds() {
+			if err := e.gates.releaseOn(ctx, node, point); err != nil {
 				return err
 			}
 		}
 	}
-	if err := e.story.world.awaitWhole(ctx, plan.Target.Cluster, e.layout.All); err != nil {
-		return err
-	}
-	if e.sourceStruck() {
-		return awaitServing(ctx, e.source.raw, e.layout.All)
-	}
-	return awaitServing(ctx, e.promoted.raw, e.layout.All)
+	return nil
 }
 
-// sourceStruck says whether it was a node of the source.
+// sourceStruck says whether a node of the source was struck.
 func (e *episode) sourceStruck() bool {
-	return e.node != nil && e.node.strike.Plan().Target.Cluster == e.Mirror.From
+	return slices.ContainsFunc(e.nodes, func(f *nodeFault) bool { return f.strike.Plan().Target.Cluster == e.Mirror.From })
 }
 
 // awaitWhole waits until every node of a cluster is there, and every replica of
@@ -225,17 +321,19 @@ func (w *world) awaitWhole(ctx context.Context, cluster string, parts []traffic.
 
 // strikeWritable strikes a node once the first write was taken, and goes on
 // writing while it is away and when it is back (BAR-5, PSM-2).
-func (e *episode) strikeWritable(ctx context.Context) error {
+func (e *episode) strikeWritable(ctx context.Context, due []*nodeFault) error {
 	for _, p := range e.layout.All {
 		if _, err := e.promoted.raw.Offsets(ctx, p); err != nil { // tells the leader, and who is in sync
 			return err
 		}
 	}
-	if err := e.node.strikeAt(ctx, chaos.FirstWrite); err != nil {
-		return err
+	for _, f := range due {
+		if err := f.hit(ctx); err != nil {
+			return err
+		}
 	}
 	e.promoted.accepted(ctx)
-	if err := e.healNode(ctx); err != nil {
+	if err := e.healNodes(ctx); err != nil {
 		return err
 	}
 	e.promoted.accepted(ctx)

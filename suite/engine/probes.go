@@ -32,10 +32,13 @@ func (e *episode) locally(ctx context.Context) error {
 // holdOpen opens a transaction on the promoted cluster before the source link
 // comes back, where the fault outlasts the stop (TXN-5).
 func (e *episode) holdOpen(ctx context.Context) error {
-	if !e.struck() || !e.story.scenario.outlasts() {
+	if !e.story.scenario.outlasts(e.Number) {
 		return nil
 	}
 	if err := e.promoted.awaitHammer(ctx); err != nil {
+		return err
+	}
+	if err := e.passForged(ctx); err != nil {
 		return err
 	}
 	var err error

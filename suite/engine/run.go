@@ -120,7 +120,7 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 		if e.fault, err = newFault(s.world, e.rec, sc, e.Mirror, e.layout.Written); err != nil {
 			return errors.Join(err, s.world.close())
 		}
-		if e.node, err = newNodeFault(s.world, e.rec, sc); err != nil {
+		if e.nodes, err = newNodeFaults(s.world, e.rec, sc); err != nil {
 			return errors.Join(err, s.world.close())
 		}
 	}

@@ -29,7 +29,9 @@ type Scenario struct {
 	Plan *chaos.Plan
 	// Node is what strikes a node of several, and when; nil for nothing.
 	Node *chaos.NodePlan
-	// HealAfterStop leaves the fault in place until STOPPED was seen.
+	// Faults are more of both kinds, each of which says which stop it strikes.
+	Faults chaos.Several
+	// HealAfterStop leaves the faults in place until STOPPED was seen.
 	HealAfterStop bool
 	// EveryGate holds the stop at each of its gates in turn, and tries to write there.
 	EveryGate bool
@@ -99,9 +101,11 @@ func (s Scenario) restarts() int64 {
 	return 0
 }
 
-// outlasts says whether the fault is still there when STOPPED was seen.
-func (s Scenario) outlasts() bool {
-	return s.RestartDestination || s.Plan != nil && s.HealAfterStop
+// outlasts says whether the fault of the mirror's link is still there when STOPPED of an
+// episode was seen.
+func (s Scenario) outlasts(episode int) bool {
+	p := s.linkPlan(episode)
+	return s.RestartDestination && episode == s.strikes() || p != nil && s.lasts(p.When)
 }
 
 // On returns the scenario with so many nodes in each cluster, or as it is for 0.
@@ -109,7 +113,7 @@ func (s Scenario) On(nodes int) Scenario {
 	if nodes > 0 {
 		s.Topology = s.Topology.On(nodes)
 	}
-	if s.Operate && s.replicated() && s.Node == nil {
+	if s.Operate && s.replicated() && len(s.nodes()) == 0 {
 		// A stop outlives any one broker (OPS-1).
 		m, led := s.Topology.Mirrors[0], s.Topology.Topics[0].Name+"-0"
 		s.HealAfterStop = true
@@ -142,9 +146,12 @@ func (s Scenario) Weight() (weight int64) {
 	return weight
 }
 
-// holds are the gates at which the stop is held, in their order.
-func (s Scenario) holds() []string {
-	if s.ungated {
+// holds are the gates at which the stop of an episode is held, in their order.
+func (s Scenario) holds(episode int) []string {
+	if all := s.points(episode); len(all) > 0 && !s.ungated {
+		return all
+	}
+	if episode != s.strikes() || s.ungated {
 		return nil
 	}
 	if s.EveryGate {
@@ -152,12 +159,6 @@ func (s Scenario) holds() []string {
 			return chaos.AllPoints()
 		}
 		return chaos.Points()
-	}
-	if s.Plan != nil {
-		return []string{s.Plan.Point}
-	}
-	if s.Node != nil && s.Node.Point != chaos.FirstWrite {
-		return []string{s.Node.Point}
 	}
 	if s.CrashAt != "" {
 		return []string{s.CrashAt}
@@ -182,33 +183,39 @@ func everyStop() []string {
 func (s Scenario) exercises(episode int) []string {
 	e := s.Topology.Episodes()[episode-1]
 	ids := append(everyStop(), episodeIs(s.Topology, e)...)
+	if p := s.linkPlan(episode); p != nil {
+		ids = append(ids, "LINK-3")
+		if losesResponse(*p) {
+			ids = append(ids, "LINK-1")
+		}
+	}
+	if s.outlasts(episode) {
+		ids = append(ids, "TXN-5")
+	}
+	struck := s.nodePlans(episode)
+	if len(struck) > 0 {
+		ids = without(ids, "RO-4")
+	}
+	for _, n := range struck {
+		if n.Point == chaos.FirstWrite && n.Target.Role == chaos.Leader && n.Act == chaos.Kill {
+			ids = append(ids, "BAR-5", "PSM-2")
+		}
+	}
 	if episode != s.strikes() {
 		return ids
 	}
 	if s.groups() && !s.ForeignStop { // it cuts nothing that a group could have read
 		ids = append(ids, "GRP-1")
 	}
-	if s.Plan != nil {
-		ids = append(ids, "LINK-3")
-		if losesResponse(*s.Plan) {
-			ids = append(ids, "LINK-1")
-		}
-	}
-	if s.outlasts() {
-		ids = append(ids, "TXN-5")
-	}
 	if s.KillSource || s.RestartDestination {
 		ids = append(ids, "LINK-2")
 	}
-	if s.EveryGate || s.Node != nil && len(s.Topology.Episodes()) == 1 {
+	if s.EveryGate || len(struck) > 0 && len(s.Topology.Episodes()) == 1 {
 		// What it would cut was described when nothing was written.
 		ids = append(ids, "OPS-4")
 	}
 	if slices.Index(chaos.AllPoints(), s.CrashAt) >= slices.Index(chaos.AllPoints(), "after:barrier-appended") {
 		ids = append(ids, "PSM-3") // the barrier is in the log that it recovers
-	}
-	if n := s.Node; n != nil && n.Point == chaos.FirstWrite && n.Target.Role == chaos.Leader && n.Act == chaos.Kill {
-		ids = append(ids, "BAR-5", "PSM-2")
 	}
 	if s.Restart == FollowerLeads {
 		ids = append(ids, "PSM-2")
@@ -221,14 +228,18 @@ func (s Scenario) exercises(episode int) []string {
 	}
 	if s.ForeignStop {
 		// That what is open leaves no record is not for this leader.
-		ids = append(slices.DeleteFunc(ids, func(id string) bool { return id == "TXN-3" }), "PSM-8")
+		ids = append(without(ids, "TXN-3"), "PSM-8")
 	}
-	if s.CrashAt != "" || s.Restart == OldSnapshot || s.Node != nil {
+	if s.CrashAt != "" || s.Restart == OldSnapshot {
 		// Whether what was refused before is accepted without a restart, this
-		// does not show.
-		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "RO-4" })
+		// does not show; nor does a stop whose nodes are struck.
+		ids = without(ids, "RO-4")
 	}
 	return ids
+}
+
+func without(ids []string, gone string) []string {
+	return slices.DeleteFunc(ids, func(id string) bool { return id == gone })
 }
 
 // Requirements lists all that the scenario exercises, in the order of the

@@ -56,6 +56,9 @@ type Settings struct {
 	// those of a launcher.
 	TargetFile string
 
+	// Played says which case a person gave, and what is to be done with violations.
+	Played
+
 	all []*setting
 }
 
@@ -98,6 +101,7 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "target", usage: "`target.yaml`: certify clusters that run already (docs/certify.md), instead of starting some"},
 		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says, or NAME@CLUSTER those of one cluster (repeatable)"},
 	}
+	s.all = append(s.all, playedSettings()...)
 	for _, f := range s.all {
 		if v := getenv(f.variable()); v != "" {
 			f.value, f.source = v, f.variable()
@@ -189,6 +193,10 @@ func (s *Settings) Resolve(knownDefects []string) error {
 				continue
 			}
 			if s.Shard, s.Shards, err = parseShard(f.value); err != nil {
+				return bad(err.Error())
+			}
+		case "plan", "topology", "replay", "healthy", "shrink", "explore", "corpus":
+			if err := s.resolve(f); err != nil {
 				return bad(err.Error())
 			}
 		case "target":

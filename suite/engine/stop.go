@@ -47,10 +47,7 @@ func (s *story) others(e *episode) []*episode {
 
 // holds are the gates at which this stop is held.
 func (e *episode) holds() []string {
-	if e.struck() {
-		return e.story.scenario.holds()
-	}
-	return nil
+	return e.story.scenario.holds(e.Number)
 }
 
 // prepareStop does what goes before the request of a stop: what the scenario
@@ -138,24 +135,34 @@ func (e *episode) at(ctx context.Context, point string) error {
 	if err := e.atGate(ctx, point); err != nil {
 		return err
 	}
-	if sc.CrashAt != "" {
+	if e.struck() && sc.CrashAt != "" {
 		return e.crash(ctx, point)
 	}
-	if err := e.strikeNode(ctx, point); err != nil {
-		return err
-	}
-	if !sc.HealAfterStop && sc.Node != nil && !sc.Node.Act.Passing() {
-		if err := e.node.heal(ctx); err != nil {
+	for _, f := range e.due(point) {
+		if err := e.strikeNode(ctx, f); err != nil {
 			return err
 		}
 	}
-	if !sc.HealAfterStop && sc.Plan != nil {
+	for _, f := range e.due(point) {
+		if plan := f.strike.Plan(); sc.lasts(plan.When) || plan.Act.Passing() {
+			continue
+		}
+		if err := e.healAtOnce(ctx, f); err != nil {
+			return err
+		}
+	}
+	if p := sc.linkPlan(e.Number); p != nil && p.Point == point && !sc.lasts(p.When) {
 		e.fault.heal()
 	}
 	if err := e.gates.release(ctx, point); err != nil {
 		return err
 	}
-	return e.finish(ctx, point)
+	for _, f := range e.due(point) {
+		if err := e.finish(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // crash kills the destination where it is held, and starts it again.

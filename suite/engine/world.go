@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func launch(ctx context.Context, rec *traffic.Recorder, sc Scenario, o Options, 
 			spec.TopicDefaults = map[string]string{"min.insync.replicas": strconv.Itoa(n)}
 		}
 	}
-	if sc.Node != nil && sc.Node.Act == chaos.BelowMinISR {
+	if slices.ContainsFunc(sc.nodes(), func(p chaos.NodePlan) bool { return p.Act == chaos.BelowMinISR }) {
 		spec.ReplicaLag = shortLag
 	}
 	if sc.cleans() {

@@ -65,7 +65,9 @@ func (r *Raw) Elect(ctx context.Context, want map[Partition]int32) error {
 				return fmt.Errorf("elect on cluster %s: %s-%d: %w", r.cluster.Name, *t.Topic, p.Partition, err)
 			}
 			above := max(p.LeaderEpoch, epoch-1)
-			if err := (mirrorrpc.Client{R: cl}).Bump(ctx, t.TopicID, above, p.Partition); err != nil {
+			if err := again(ctx, func() error {
+				return (mirrorrpc.Client{R: cl}).Bump(ctx, t.TopicID, above, p.Partition)
+			}); err != nil {
 				return fmt.Errorf("elect on cluster %s: %s-%d: %w", r.cluster.Name, *t.Topic, p.Partition, err)
 			}
 		}

@@ -82,7 +82,9 @@ func (c *Control) CreateWith(ctx context.Context, bootstrap, sourceID string, mo
 
 // Start starts the mirroring of topics.
 func (c *Control) Start(ctx context.Context, topics ...string) error {
-	return c.do("StartMirrorTopics", topics, func() error { return c.rpc().Start(ctx, c.mirror, topics...) })
+	return again(ctx, func() error {
+		return c.do("StartMirrorTopics", topics, func() error { return c.rpc().Start(ctx, c.mirror, topics...) })
+	})
 }
 
 // Stop fails topics over.

@@ -94,8 +94,11 @@ func (r *Raw) Fetch(ctx context.Context, p Partition, o FetchOptions) (*Fetched,
 func (r *Raw) HeadersFrom(ctx context.Context, p Partition, offset int64) ([]Header, error) {
 	var all []Header
 	for range maxPages {
-		f, err := r.Fetch(ctx, p, FetchOptions{Offset: offset, Isolation: history.ReadUncommitted})
-		if err != nil {
+		var f *Fetched
+		if err := again(ctx, func() (err error) {
+			f, err = r.Fetch(ctx, p, FetchOptions{Offset: offset, Isolation: history.ReadUncommitted})
+			return err
+		}); err != nil {
 			return nil, err
 		}
 		if len(f.Headers) == 0 {
@@ -150,8 +153,10 @@ func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error)
 		isolation int8
 		timestamp int64
 	}{{&s.LastStableOffset, 1, latest}, {&s.HighWatermark, 0, latest}, {&s.LogStartOffset, 0, earliest}} {
-		var err error
-		if *q.to, s.Node, err = r.listOffset(ctx, p, q.isolation, q.timestamp); err != nil {
+		if err := again(ctx, func() (err error) {
+			*q.to, s.Node, err = r.listOffset(ctx, p, q.isolation, q.timestamp)
+			return err
+		}); err != nil {
 			return s, err
 		}
 	}

@@ -25,21 +25,37 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 			parts = append(parts, Partition{name, p})
 		}
 	}
+	asked := false
+	err := again(ctx, func() error {
+		err := r.createTopics(ctx, req, asked)
+		asked = true
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.awaitServed(ctx, parts)
+}
+
+// createTopics asks once. Asked before, what is there by now is no error.
+func (r *Raw) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest, asked bool) error {
 	// A cluster of several may be electing a controller: any broker finds it.
 	resp, err := req.RequestWith(ctx, r.firstBroker())
 	if err != nil {
 		return fmt.Errorf("create topics on cluster %s: %w", r.cluster.Name, err)
 	}
 	for _, t := range resp.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			why := ""
-			if t.ErrorMessage != nil {
-				why = ": " + *t.ErrorMessage
-			}
-			return fmt.Errorf("create topic %q on cluster %s: %w%s", t.Topic, r.cluster.Name, err, why)
+		err := kerr.ErrorForCode(t.ErrorCode)
+		if err == nil || asked && errors.Is(err, kerr.TopicAlreadyExists) {
+			continue
 		}
+		why := ""
+		if t.ErrorMessage != nil {
+			why = ": " + *t.ErrorMessage
+		}
+		return fmt.Errorf("create topic %q on cluster %s: %w%s", t.Topic, r.cluster.Name, err, why)
 	}
-	return r.awaitServed(ctx, parts)
+	return nil
 }
 
 // Grow gives topics as many partitions as are told, and waits until their leaders

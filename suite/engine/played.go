@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"watershed.example/chaos"
+	"watershed.example/suite/check"
+	"watershed.example/topologies"
+)
+
+// Played are the settings of runs of one case, and of those that look for cases.
+type Played struct {
+	// Faults are those of -plan; PlanGiven is false when there was no such flag, which
+	// is not the same as a plan without faults.
+	Faults    chaos.Several
+	PlanGiven bool
+	// Topology is the name of the one that the plan is played on.
+	Topology string
+	// ReplayFile is the file that is played; "" for none.
+	ReplayFile string
+	// Healthy plays it with brokers that are not wrong on purpose.
+	Healthy bool
+	// Shrink bounds how long a violation is made smaller; 0 for not at all.
+	Shrink time.Duration
+	// Explore is how long cases are sought that reach what none has reached; 0 for not.
+	Explore time.Duration
+	// Corpus is the folder of the cases that explore keeps.
+	Corpus string
+}
+
+// noPlan stands for a plan without faults.
+const noPlan = "none"
+
+// shrinkOfExplore is how long explore makes one violation smaller by default.
+const shrinkOfExplore = 3 * time.Minute
+
+func playedSettings() []*setting {
+	return []*setting{
+		{name: "plan", usage: "faults that TestPlan plays, `'LINE'`: \"kill leader of=orders-0 cluster=B at=before:settled\", several with \" + \" between, or none"},
+		{name: "topology", usage: "what -plan is played on, `NAME` (default: active-passive): " + strings.Join(Planned(), ", ")},
+		{name: "replay", usage: "the replay `FILE` that TestReplay plays"},
+		{name: "healthy", isBool: true, usage: "play the replay file without the defects that it names"},
+		{name: "shrink", usage: "make the case of a violation smaller for so long, such as `5m`, and write it as a replay file"},
+		{name: "explore", usage: "look for so long, such as `30m`, for cases that reach what none has reached, and for violations"},
+		{name: "corpus", usage: "`folder` of the cases that -explore keeps (default: corpus in -out)"},
+	}
+}
+
+func (p *Played) resolve(f *setting) (err error) {
+	duration := func(to *time.Duration) error {
+		if f.value == "" {
+			return nil
+		}
+		if *to, err = time.ParseDuration(f.value); err != nil || *to < 0 {
+			return errors.New("want a time such as 20m or 1h")
+		}
+		return nil
+	}
+	switch f.name {
+	case "plan":
+		if f.value == "" {
+			return nil
+		}
+		p.PlanGiven = true
+		if strings.TrimSpace(f.value) != noPlan {
+			p.Faults, err = chaos.ParseSeveral(f.value)
+		}
+		return err
+	case "topology":
+		p.Topology = f.value
+	case "replay":
+		p.ReplayFile = f.value
+	case "healthy":
+		if f.source != "" {
+			if p.Healthy, err = strconv.ParseBool(f.value); err != nil {
+				return errors.New("want true or false")
+			}
+		}
+	case "shrink":
+		return duration(&p.Shrink)
+	case "explore":
+		if err := duration(&p.Explore); err != nil {
+			return err
+		}
+		if p.Explore > 0 {
+			p.Shrink = cmp.Or(p.Shrink, shrinkOfExplore)
+		}
+	case "corpus":
+		p.Corpus = f.value
+	}
+	return nil
+}
+
+// Case is what -plan and the flags beside it say.
+func (s *Settings) Case() Case {
+	c := Case{
+		Seed: s.Seed, Topology: cmp.Or(s.Topology, topologies.ActivePassive().Name), Nodes: s.Nodes, Profile: s.Profile, Defects: s.Defects, Faults: s.Faults,
+	}
+	if c.Nodes == 0 {
+		c.Nodes = 1
+		if len(c.Faults.Nodes) > 0 {
+			c.Nodes = several
+		}
+	}
+	return c
+}
+
+// Flags are those of a command that plays the case.
+func (c Case) Flags() string {
+	line := noPlan
+	if c.Faults.Count() > 0 {
+		line = c.Faults.String()
+	}
+	flags := "-topology=" + c.Topology + " -plan='" + line + "'"
+	return flags
+}
+
+// PlanCommand is the command that plays a case from its plans.
+func PlanCommand(c Case, launcher string) string {
+	again := fmt.Sprintf("go test ./suite -run '^TestPlan$' -count=1 %s -nodes=%d -seed=%d", c.Flags(), max(c.Nodes, 1), c.Seed)
+	if c.Profile == check.ProfileLatest {
+		again += " -profile=" + string(c.Profile)
+	}
+	for _, d := range c.Defects {
+		again += " -defect=" + d
+	}
+	return again + " -launcher=" + launcher
+}
+
+// ReplayCommand is the command that plays a replay file.
+func ReplayCommand(path, launcher string) string {
+	return fmt.Sprintf("go test ./suite -run '^TestReplay$' -count=1 -replay='%s' -launcher=%s", path, launcher)
+}
+
+// Over is the replay with what a person chose beside it: a seed, other defects or none.
+func (s *Settings) Over(r Replay) Replay {
+	if s.SeedGiven {
+		r.Seed = s.Seed
+	}
+	switch {
+	case len(s.Defects) > 0:
+		r.Defects = s.Defects
+	case s.Healthy:
+		r.Defects = nil
+	}
+	return r
+}
+
+// Told says in a line what became of a replay.
+func (r Replay) Told(res *Result) string {
+	violated := res.Violated()
+	switch {
+	case r.Requirement == "":
+		return "replay: " + res.Word()
+	case slices.Contains(violated, r.Requirement):
+		return "replay: " + r.Requirement + " is violated again"
+	case len(violated) > 0:
+		return fmt.Sprintf("replay: not %s, but %s is violated", r.Requirement, strings.Join(violated, ", "))
+	}
+	return fmt.Sprintf("replay: %s was not violated this time (%s; it was in %d of %d runs)", r.Requirement, res.Word(), r.Seen, r.Tries)
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"watershed.example/chaos"
+	"watershed.example/suite/check"
+	"watershed.example/suite/contract"
+)
+
+// ReplayVersion is the version of the files that [Replay] is.
+const ReplayVersion = 1
+
+// Replay is a file that one command plays: a case, and what was seen of it.
+type Replay struct {
+	Case
+	// Launcher is how it was seen; any may play it.
+	Launcher string
+	// Requirement is what the case was seen to violate; "" for a case that is kept for
+	// what it reaches.
+	Requirement string
+	// Seen of Tries times it was violated: faults strike at their points, but what
+	// goes on beside them is the scheduler's.
+	Seen, Tries int
+	// Covers are the combinations that the case was the first to reach.
+	Covers []string
+}
+
+// replayFile is the file's JSON. Integers of 64 bits are strings.
+type replayFile struct {
+	Version     int      `json:"version"`
+	Seed        uint64   `json:"seed,string"`
+	Topology    string   `json:"topology"`
+	Nodes       int      `json:"nodes"`
+	Profile     string   `json:"profile"`
+	Defects     []string `json:"defects,omitempty"`
+	Plans       []string `json:"plans"`
+	Launcher    string   `json:"launcher,omitempty"`
+	Requirement string   `json:"requirement,omitempty"`
+	Seen        int      `json:"seen,omitempty"`
+	Tries       int      `json:"tries,omitempty"`
+	Covers      []string `json:"covers,omitempty"`
+}
+
+// Encode is the file's content.
+func (r Replay) Encode() ([]byte, error) {
+	f := replayFile{
+		Version: ReplayVersion, Seed: r.Seed, Topology: r.Topology, Nodes: r.Nodes, Profile: string(r.Profile), Defects: r.Defects,
+		Plans: []string{}, Launcher: r.Launcher, Requirement: r.Requirement, Seen: r.Seen, Tries: r.Tries, Covers: r.Covers,
+	}
+	for _, p := range r.Faults.Links {
+		f.Plans = append(f.Plans, p.String())
+	}
+	for _, p := range r.Faults.Nodes {
+		f.Plans = append(f.Plans, p.String())
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false) // links are named A->B
+	e.SetIndent("", "  ")
+	if err := e.Encode(f); err != nil {
+		return nil, fmt.Errorf("encode a replay: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// DecodeReplay reads a file's content. What can't be played is an error.
+func DecodeReplay(data []byte) (Replay, error) {
+	var f replayFile
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return Replay{}, fmt.Errorf("replay: %w", err)
+	}
+	r := Replay{
+		Case:     Case{Seed: f.Seed, Topology: f.Topology, Nodes: f.Nodes, Profile: check.Profile(f.Profile), Defects: f.Defects},
+		Launcher: f.Launcher, Requirement: f.Requirement, Seen: f.Seen, Tries: f.Tries, Covers: f.Covers,
+	}
+	_, known := contract.Get(f.Requirement)
+	switch {
+	case f.Version != ReplayVersion:
+		return Replay{}, fmt.Errorf("replay: version %d, want %d", f.Version, ReplayVersion)
+	case d.More():
+		return Replay{}, errors.New("replay: there is more behind it")
+	case r.Profile != check.ProfileV42 && r.Profile != check.ProfileLatest:
+		return Replay{}, fmt.Errorf("replay: unknown profile %q", f.Profile)
+	case f.Requirement != "" && !known:
+		return Replay{}, fmt.Errorf("replay: unknown requirement %q", f.Requirement)
+	}
+	for _, defect := range f.Defects {
+		if name, _, _ := strings.Cut(defect, "@"); !slices.Contains(KnownDefects(), name) {
+			return Replay{}, fmt.Errorf("replay: unknown defect %q", defect)
+		}
+	}
+	if len(f.Plans) > 0 {
+		var err error
+		if r.Faults, err = chaos.ParseSeveral(strings.Join(f.Plans, chaos.Between)); err != nil {
+			return Replay{}, fmt.Errorf("replay: %w", err)
+		}
+	}
+	if _, err := r.Scenario(); err != nil {
+		return Replay{}, fmt.Errorf("replay: %w", err)
+	}
+	return r, nil
+}
+
+// LoadReplay reads a file.
+func LoadReplay(path string) (Replay, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Replay{}, fmt.Errorf("replay: %w", err)
+	}
+	r, err := DecodeReplay(data)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Save writes a file, whole or not at all.
+func (r Replay) Save(path string) error {
+	data, err := r.Encode()
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(path+".part", data, 0o644)
+	}
+	if err == nil {
+		err = os.Rename(path+".part", path)
+	}
+	if err != nil {
+		return fmt.Errorf("save a replay: %w", err)
+	}
+	return nil
+}
