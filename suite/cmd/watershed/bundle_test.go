@@ -35,6 +35,7 @@ func bundled(t *testing.T, latest, table string) {
 	result := filepath.Join(dir, bundle.RunDir, resultFile)
 	raw, err := os.ReadFile(result)
 	require.NoError(t, err)
+	require.NoError(t, valid(t, "result", raw))
 	better := bytes.Replace(raw, []byte(`"outcome": "violated"`), []byte(`"outcome": "held"`), 1)
 	require.NotEqual(t, raw, better)
 	require.NoError(t, os.WriteFile(result, better, 0o600))
