@@ -90,13 +90,14 @@ func (s *Settings) Case() Case {
 }
 
 // Flags are those of a command that plays the case.
-func (c Case) Flags() string {
+func (c Case) Flags() string { return c.flags("-") }
+
+func (c Case) flags(dash string) string {
 	line := noPlan
 	if c.Faults.Count() > 0 {
 		line = c.Faults.String()
 	}
-	flags := "-topology=" + c.Topology + " -plan='" + line + "'"
-	return flags
+	return fmt.Sprintf("%stopology=%s %splan='%s'", dash, c.Topology, dash, line)
 }
 
 // PlanCommand is the command that plays a case from its plans.
@@ -142,4 +143,30 @@ func (r Replay) Told(res *Result) string {
 		return fmt.Sprintf("replay: not %s, but %s is violated", r.Requirement, strings.Join(violated, ", "))
 	}
 	return fmt.Sprintf("replay: %s was not violated this time (%s; it was in %d of %d runs)", r.Requirement, res.Word(), r.Seen, r.Tries)
+}
+
+// OneCase is the scenario that -plan or -replay give. Of a replay the settings take what it
+// says: seed, profile, defects.
+func (s *Settings) OneCase() (Scenario, error) {
+	c := s.Case()
+	if s.ReplayFile != "" {
+		r, err := LoadReplay(s.ReplayFile)
+		if err != nil {
+			return Scenario{}, err
+		}
+		c = s.Over(r).Case
+		s.Seed, s.SeedGiven, s.Profile, s.Defects, s.Nodes = c.Seed, true, c.Profile, c.Defects, 0
+	}
+	return c.Scenario()
+}
+
+// CaseFlags name what is played: by its name, or as -plan or -replay gave it.
+func (s *Settings) CaseFlags(name string) string {
+	switch {
+	case s.ReplayFile != "":
+		return "--replay='" + s.ReplayFile + "'"
+	case s.PlanGiven:
+		return s.Case().flags("--")
+	}
+	return "'" + name + "'"
 }
