@@ -43,7 +43,11 @@ type Certification struct {
 type Certificate struct {
 	Results  []*Result
 	Unplayed []Unplayed
-	Report   report.Result
+	// higher are scenarios that the target can play above the level that was asked for.
+	higher []Scenario
+	// never are those that it can't, of all levels.
+	never  []Unplayed
+	Report report.Result
 	// Short says why the level that was asked for is not passed; "" where it is, or
 	// where none was asked for.
 	Short string
@@ -108,6 +112,10 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 			break // what is left there would spoil the next ones
 		}
 	}
+	// A requirement that only a higher level exercises is not asked of a lower one.
+	higher, never := t.Scenarios(contract.L4)
+	cert.never = never
+	cert.higher = slices.DeleteFunc(higher, func(s Scenario) bool { return s.Level() <= level })
 	return cert, cert.write(c, play)
 }
 
@@ -162,7 +170,7 @@ const unplayable = "not played"
 func (cert *Certificate) write(c Certification, play []Scenario) error {
 	all := report.Result{Launcher: "external (" + c.Target.Product + ")", Scenarios: reports(cert.Results)}
 	var members []report.Member
-	for _, sc := range play {
+	for _, sc := range append(slices.Clone(play), cert.higher...) {
 		members = append(members, report.Member{Scenario: sc.Name, Level: sc.Level(), Requirements: sc.Requirements()})
 	}
 	if na := cert.unexercised(play); len(na) > 0 && c.Scenarios == nil {
@@ -199,11 +207,11 @@ func (cert *Certificate) unexercised(play []Scenario) []check.Verdict {
 	var all []check.Verdict
 	for _, r := range contract.All() {
 		declares := func(s Scenario) bool { return slices.Contains(s.Requirements(), r.ID) }
-		if slices.ContainsFunc(play, declares) {
+		if slices.ContainsFunc(play, declares) || slices.ContainsFunc(cert.higher, declares) {
 			continue
 		}
 		var not []Unplayed
-		for _, u := range cert.Unplayed {
+		for _, u := range cert.never {
 			if declares(u.Scenario) {
 				not = append(not, u)
 			}
