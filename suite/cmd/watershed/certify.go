@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"watershed.example/fixtures/target"
+	"watershed.example/suite/bundle"
 	"watershed.example/suite/contract"
 	"watershed.example/suite/engine"
 	"watershed.example/suite/report"
@@ -124,7 +125,15 @@ func certify(cmd *cobra.Command, c engine.Certification, out string) error {
 	if err != nil {
 		return err
 	}
-	return concludeCertificate(cmd, cert)
+	err = concludeCertificate(cmd, cert)
+	file, sum, packed := pack(folder, cmp.Or(out, "out"), bundle.Options{Product: c.Target.Product, Secrets: c.Target.Secrets()})
+	if packed == nil {
+		p.say("bundle %s, sha256 %s", file, sum)
+	} else {
+		p.say("no bundle: %v", packed)
+		err = cmp.Or(err, packed)
+	}
+	return err
 }
 
 func concludeCertificate(cmd *cobra.Command, cert *engine.Certificate) error {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +16,12 @@ func judgeCommand() *cobra.Command {
 	var files []string
 	var jsonTo string
 	cmd := &cobra.Command{
-		Use:   "judge FOLDER...",
+		Use:   "judge FOLDER... | BUNDLE.tar.gz | --files SIDE...",
 		Short: "Judge saved evidence again, or segment files of brokers, without any cluster",
 		Long: `Judge saved evidence again, without any cluster: each folder is one scenario's evidence, or holds that of many (a run's
 folder, such as out/latest). Nothing in it is changed. Prints the story of what failed, and the verdict of each requirement.
+
+A bundle (watershed bundle) is judged likewise: its files are checked, and the verdicts compared with those that it says.
 
 With --files it judges segment folders that were copied from brokers after a failover: NAME=FOLDER,FOLDER... for each side, a
 folder for each broker: its log directory with TOPIC-PARTITION folders, or one such folder. NAME@CLUSTERID= says a side's cluster
@@ -37,6 +41,9 @@ id where no meta.properties does. Exit codes then: 1 something is certain to be 
 			if jsonTo != "" {
 				return errors.New("--json goes with --files")
 			}
+			if len(args) == 1 && strings.HasSuffix(args[0], ".tar.gz") {
+				return judgeBundle(cmd, args[0])
+			}
 			var folders []string
 			for _, root := range args {
 				found, err := engine.Evidence(root)
@@ -45,28 +52,36 @@ id where no meta.properties does. Exit codes then: 1 something is certain to be 
 				}
 				folders = append(folders, found...)
 			}
-			var results []*engine.Result
-			var errs []error
-			for _, f := range folders {
-				if err := cmd.Context().Err(); err != nil {
-					return err
-				}
-				res, err := engine.Rejudge(f)
-				if err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", f, err))
-				}
-				// Its events and logs were needed for that alone.
-				if err := res.Forget(true); err != nil {
-					return err
-				}
-				results = append(results, res)
+			results, trouble, err := rejudge(cmd.Context(), folders)
+			if err != nil {
+				return err
 			}
-			return conclude(cmd.OutOrStdout(), results, errors.Join(errs...))
+			return conclude(cmd.OutOrStdout(), results, trouble)
 		},
 	}
 	cmd.Flags().StringArrayVar(&files, "files", nil, "a side's segment folders, as NAME=FOLDER,FOLDER...; further sides may follow as arguments")
 	cmd.Flags().StringVar(&jsonTo, "json", "", "with --files: a file for the report as JSON, - for standard output instead of text")
 	return cmd
+}
+
+// rejudge judges folders of evidence, one after the other. trouble is what could
+// not be judged.
+func rejudge(ctx context.Context, folders []string) (results []*engine.Result, trouble, err error) {
+	for _, f := range folders {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		res, err := engine.Rejudge(f)
+		if err != nil {
+			trouble = errors.Join(trouble, fmt.Errorf("%s: %w", f, err))
+		}
+		// Its events and logs were needed for that alone.
+		if err := res.Forget(true); err != nil {
+			return nil, nil, err
+		}
+		results = append(results, res)
+	}
+	return results, trouble, nil
 }
 
 // conclude prints stories and the table, and turns the verdicts into an error

@@ -58,7 +58,7 @@ Exit codes: 0 everything judged is held, 1 something is violated, 3 nothing is v
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(certifyCommand(), runCommand(), judgeCommand(), explainCommand(), listCommand(), doctorCommand(), versionCommand())
+	root.AddCommand(certifyCommand(), runCommand(), judgeCommand(), bundleCommand(), explainCommand(), listCommand(), doctorCommand(), versionCommand())
 	err := root.ExecuteContext(ctx)
 	var verdict verdictError
 	switch {

@@ -92,6 +92,7 @@ func TestAScenarioIsPlayedAndItsEvidenceJudgedAgain(t *testing.T) {
 	code, again, _ = called(t, "judge", latest)
 	require.Equal(t, exitViolated, code)
 	require.Equal(t, table, again)
+	bundled(t, latest, table)
 
 	code, table, errs = play("--defect=window-of-one", "--known", accepting(t, "SC-1"))
 	require.Equal(t, exitHeld, code, "%s\n%s", table, errs)

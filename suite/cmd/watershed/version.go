@@ -15,17 +15,22 @@ func versionCommand() *cobra.Command {
 		Short: "Say which build this is, and of which contract",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			version, revision := "unknown", ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				version = info.Main.Version
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						revision = " " + s.Value
-					}
-				}
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "watershed %s%s, %d requirements\n", version, revision, len(contract.All()))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "watershed %s, %d requirements\n", buildVersion(), len(contract.All()))
 			return err
 		},
 	}
+}
+
+// buildVersion is the version of this build, and its revision where that is known.
+func buildVersion() string {
+	version, revision := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = " " + s.Value
+			}
+		}
+	}
+	return version + revision
 }

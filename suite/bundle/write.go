@@ -1,0 +1,304 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options are what [Write] is told besides the folder.
+type Options struct {
+	Product string
+	Facts   map[string]string
+	Tool    string
+	Time    time.Time
+	// Secrets are taken out wherever they stand.
+	Secrets []string
+	// Around are places in raw logs that a finding is about: of a log that is too
+	// large, what lies around them goes in.
+	Around []Place
+	// MaxFile is the size from which on a raw log is left out, in bytes; 0 for 256 MiB.
+	MaxFile int64
+}
+
+// Place is an offset in the log of one partition on one node.
+type Place struct {
+	Cluster   string
+	Node      int32
+	Topic     string
+	Partition int32
+	Offset    int64
+}
+
+const (
+	defaultMaxFile = 256 << 20
+	// maxText bounds the files that are read into memory to take secrets out.
+	maxText = 512 << 20
+)
+
+// entry is a file that goes into the bundle.
+type entry struct {
+	File
+	data []byte // nil: it is read from disk
+	disk string
+}
+
+// Write packs the run's folder into an archive in the folder into, and returns
+// its path and its own checksum.
+func Write(folder, into string, o Options) (file, sum string, err error) {
+	if strings.TrimSpace(o.Product) == "" {
+		return "", "", errors.New("bundle: no product is named")
+	}
+	if o.MaxFile == 0 {
+		o.MaxFile = defaultMaxFile
+	}
+	root, err := filepath.EvalSymlinks(folder) // out/latest is one
+	if err != nil {
+		return "", "", fmt.Errorf("bundle: %w", err)
+	}
+	p := &packer{root: root, o: o, manifest: Manifest{
+		Format: Format, Version: Version, Product: o.Product, Made: o.Time.UTC().Truncate(time.Second).Format(time.RFC3339), Tool: o.Tool, Facts: withoutSecrets(o.Facts, o.Secrets),
+		Files: []File{}, LeftOut: []LeftOut{},
+	}}
+	if err := p.gather(); err != nil {
+		return "", "", fmt.Errorf("bundle: %w", err)
+	}
+	if len(p.entries) == 0 {
+		return "", "", fmt.Errorf("bundle: %s holds no file", folder)
+	}
+	file = filepath.Join(into, fmt.Sprintf("watershed-%s-%s.tar.gz", plainName(o.Product), o.Time.UTC().Format("20060102T150405Z")))
+	sum, err = p.write(file)
+	if err != nil {
+		return "", "", fmt.Errorf("bundle: %w", err)
+	}
+	return file, sum, nil
+}
+
+// withoutSecrets are facts without secrets.
+func withoutSecrets(facts map[string]string, secrets []string) map[string]string {
+	out := map[string]string{}
+	for k, v := range facts {
+		clean, _ := redact([]byte(v), secrets)
+		out[k] = string(clean)
+	}
+	return out
+}
+
+var notPlain = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
+
+func plainName(s string) string {
+	return strings.Trim(notPlain.ReplaceAllString(s, "-"), "-.")
+}
+
+// packer gathers what goes into a bundle.
+type packer struct {
+	root     string
+	o        Options
+	manifest Manifest
+	entries  []entry
+}
+
+func (p *packer) leave(rel string, size int64, sum, why string, parts ...Part) {
+	p.manifest.LeftOut = append(p.manifest.LeftOut, LeftOut{Path: path.Join(RunDir, rel), Size: size, SHA256: sum, Why: why, Parts: parts})
+}
+
+func (p *packer) gather() error {
+	return filepath.WalkDir(p.root, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(p.root, at)
+		if err != nil {
+			return err
+		}
+		rel := filepath.ToSlash(name)
+		if d.IsDir() {
+			// Beside a run's plan, data is what its brokers worked in.
+			if d.Name() == "data" && isThere(filepath.Join(filepath.Dir(at), "run.json")) {
+				p.leave(rel, 0, "", "the brokers' own folders; what was judged of them is in the logs")
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		switch {
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			p.leave(rel, 0, "", "no regular file")
+			return nil
+		case strings.HasPrefix(d.Name(), "watershed-") && strings.HasSuffix(d.Name(), ".tar.gz"):
+			return nil // an older bundle
+		case isKeyFile(d.Name()):
+			p.leave(rel, info.Size(), "", "a file for keys or passwords")
+			return nil
+		}
+		return p.file(at, rel, info.Size())
+	})
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func (p *packer) file(at, rel string, size int64) error {
+	e := entry{File: File{Path: path.Join(RunDir, rel), Size: size}, disk: at}
+	if isText(rel) {
+		if size > maxText {
+			sum, err := sumOf(at)
+			p.leave(rel, size, sum, fmt.Sprintf("text of more than %d bytes", maxText))
+			return err
+		}
+		data, err := os.ReadFile(at)
+		if err != nil {
+			return err
+		}
+		e.data, e.Redacted = redact(data, p.o.Secrets)
+		e.Size = int64(len(e.data))
+		e.SHA256 = sumOfBytes(e.data)
+		if e.data == nil {
+			e.data = []byte{}
+		}
+		p.entries = append(p.entries, e)
+		return nil
+	}
+	secret, sum, err := scan(at, p.o.Secrets)
+	switch {
+	case err != nil:
+		return err
+	case secret:
+		p.leave(rel, size, "", "a secret of the target stands in it")
+		return nil
+	case size > p.o.MaxFile:
+		parts, err := p.parts(at, rel)
+		p.leave(rel, size, sum, fmt.Sprintf("more than %d bytes", p.o.MaxFile), parts...)
+		return err
+	}
+	e.SHA256 = sum
+	p.entries = append(p.entries, e)
+	return nil
+}
+
+// scan reads a file once, for its checksum and for secrets.
+func scan(at string, secrets []string) (secret bool, sum string, err error) {
+	f, err := os.Open(at)
+	if err != nil {
+		return false, "", err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	forms := variants(secrets)
+	longest := 0
+	for _, s := range forms {
+		longest = max(longest, len(s))
+	}
+	h := sha256.New()
+	buf := make([]byte, 1<<20+longest)
+	kept := 0 // bytes at the start of buf that are of the read before
+	for {
+		n, err := f.Read(buf[kept:])
+		h.Write(buf[kept : kept+n])
+		have := buf[:kept+n]
+		for _, s := range forms {
+			secret = secret || bytes.Contains(have, []byte(s))
+		}
+		kept = copy(buf, have[max(len(have)-longest, 0):])
+		if errors.Is(err, io.EOF) {
+			return secret, hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return false, "", err
+		}
+	}
+}
+
+func sumOf(at string) (string, error) {
+	_, sum, err := scan(at, nil)
+	return sum, err
+}
+
+func sumOfBytes(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// write writes the archive; a file that is there already is an error.
+func (p *packer) write(file string) (sum string, err error) {
+	slices.SortFunc(p.entries, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(p.manifest.LeftOut, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
+	var sums bytes.Buffer
+	for _, e := range p.entries {
+		p.manifest.Files = append(p.manifest.Files, e.File)
+	}
+	manifest, err := p.manifest.encode()
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&sums, "%s  %s\n", sumOfBytes(manifest), ManifestFile)
+	for _, e := range p.entries {
+		fmt.Fprintf(&sums, "%s  %s\n", e.SHA256, e.Path)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(file))
+		}
+	}()
+	h := sha256.New()
+	z := gzip.NewWriter(io.MultiWriter(f, h)) // without name and time
+	t := tar.NewWriter(z)
+	head := []entry{
+		{File: File{Path: SumsFile, Size: int64(sums.Len())}, data: sums.Bytes()},
+		{File: File{Path: ManifestFile, Size: int64(len(manifest))}, data: manifest},
+	}
+	for _, e := range append(head, p.entries...) {
+		if err := e.put(t); err != nil {
+			return "", fmt.Errorf("%s: %w", e.Path, err)
+		}
+	}
+	if err := errors.Join(t.Close(), z.Close(), f.Sync()); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// put writes one file of the archive: its name and bytes, and nothing of the
+// machine that it was made on.
+func (e entry) put(t *tar.Writer) error {
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.Path, Size: e.Size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	if e.data != nil {
+		_, err := t.Write(e.data)
+		return err
+	}
+	f, err := os.Open(e.disk)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	h := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(t, h), f); err != nil {
+		return err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != e.SHA256 {
+		return errors.New("was changed while it was packed")
+	}
+	return nil
+}

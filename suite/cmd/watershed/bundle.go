@@ -1,0 +1,251 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"watershed.example/suite/bundle"
+	"watershed.example/suite/engine"
+	"watershed.example/suite/report"
+)
+
+func bundleCommand() *cobra.Command {
+	var product, out string
+	var secretFiles, facts []string
+	var maxLog int64
+	cmd := &cobra.Command{
+		Use:   "bundle FOLDER --product NAME",
+		Short: "Pack a run's evidence into one archive that others can check",
+		Long: `Pack the folder of a run (out/latest, say) into watershed-PRODUCT-TIME.tar.gz: results, histories, raw logs, brokers' logs and
+plans, with a checksum of each file. watershed judge reads it, and judges all of it anew. Passwords and keys are taken out; files for keys are left out.`,
+		Example: "  watershed bundle out/latest --product 'refbroker 1.0'\n  watershed judge watershed-refbroker-1.0-20261130T130000Z.tar.gz",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var secrets []string
+			for _, f := range secretFiles {
+				data, err := os.ReadFile(f)
+				if err != nil {
+					return fmt.Errorf("--secrets: %w", err)
+				}
+				for line := range strings.Lines(string(data)) {
+					secrets = append(secrets, strings.TrimSpace(line))
+				}
+			}
+			said := map[string]string{}
+			for _, f := range facts {
+				k, v, ok := strings.Cut(f, "=")
+				if !ok || k == "" {
+					return fmt.Errorf("--fact %q: want KEY=VALUE", f)
+				}
+				said[k] = v
+			}
+			file, sum, err := pack(args[0], out, bundle.Options{Product: product, Facts: said, Secrets: secrets, MaxFile: maxLog})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\nsha256 %s\n", file, sum)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&product, "product", "", "`NAME` and version of what was certified")
+	cmd.Flags().StringVar(&out, "out", ".", "`folder` for the archive")
+	cmd.Flags().StringArrayVar(&facts, "fact", nil, "`KEY=VALUE` that the manifest is to say of the product")
+	cmd.Flags().StringArrayVar(&secretFiles, "secrets", nil, "`FILE` of secrets, one a line, to be taken out wherever they stand")
+	cmd.Flags().Int64Var(&maxLog, "max-log", 0, "raw logs of more `BYTES` than this are left out, but for what lies around findings (256 MiB)")
+	_ = cmd.MarkFlagRequired("product")
+	return cmd
+}
+
+// pack writes the bundle of a run's folder, with what its result says of findings.
+func pack(folder, out string, o bundle.Options) (file, sum string, err error) {
+	recorded, err := readRecorded(folder)
+	if err != nil {
+		return "", "", err
+	}
+	for _, s := range recorded.Scenarios {
+		for _, v := range s.Verdicts {
+			for _, f := range v.Findings {
+				o.Around = append(o.Around, bundle.Place{Cluster: f.Cluster, Node: f.Node, Topic: f.Topic, Partition: f.Partition, Offset: f.Offset})
+			}
+		}
+	}
+	o.Tool, o.Time = buildVersion(), time.Now()
+	return bundle.Write(folder, out, o)
+}
+
+// recordedResult is what a run's result.json says, as far as it is compared.
+type recordedResult struct {
+	Version   int
+	Scenarios []recordedScenario
+}
+
+type recordedScenario struct {
+	Name, Evidence string
+	Verdicts       []struct {
+		Requirement, Outcome string
+		Findings             []struct {
+			Cluster, Topic  string
+			Node, Partition int32
+			Offset          int64 `json:",string"`
+		}
+	}
+}
+
+const resultFile = "result.json"
+
+// readRecorded reads the verdicts in a run's folder; none where it has no result.
+func readRecorded(folder string) (*recordedResult, error) {
+	data, err := os.ReadFile(filepath.Join(folder, resultFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &recordedResult{Version: report.JSONVersion}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r recordedResult
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, resultFile), err)
+	}
+	if r.Version != report.JSONVersion {
+		return nil, fmt.Errorf("%s: version %d, only %d is read", filepath.Join(folder, resultFile), r.Version, report.JSONVersion)
+	}
+	return &r, nil
+}
+
+// judgeBundle judges what a bundle holds anew, and compares that with the
+// verdicts in it.
+func judgeBundle(cmd *cobra.Command, file string) (err error) {
+	dir, err := os.MkdirTemp("", "watershed-bundle-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	m, err := bundle.Open(file, dir)
+	if err != nil {
+		return err
+	}
+	w := cmd.OutOrStdout()
+	if _, err := fmt.Fprintf(w, "%s: %s, made %s by %s; %d files are as they were\n", filepath.Base(file), m.Product, m.Made, m.Tool, len(m.Files)); err != nil {
+		return err
+	}
+	for _, l := range m.LeftOut {
+		if len(l.SHA256) > 0 {
+			if _, err := fmt.Fprintf(w, "left out: %s (%d bytes, sha256 %s): %s\n", l.Path, l.Size, l.SHA256, l.Why); err != nil {
+				return err
+			}
+		}
+	}
+	run := filepath.Join(dir, bundle.RunDir)
+	recorded, err := readRecorded(run)
+	if err != nil {
+		return err
+	}
+	folders, err := engine.Evidence(run)
+	if err != nil {
+		return err
+	}
+	var partial []string
+	folders = slices.DeleteFunc(folders, func(f string) bool {
+		if !lacks(m, dir, f) {
+			return false
+		}
+		partial = append(partial, f)
+		return true
+	})
+	results, trouble, err := rejudge(cmd.Context(), folders)
+	if err != nil {
+		return err
+	}
+	differ := recorded.compare(run, results, partial)
+	for _, d := range differ {
+		if _, err := fmt.Fprintln(w, "differs:", d); err != nil {
+			return err
+		}
+	}
+	for _, f := range partial {
+		if _, err := fmt.Fprintf(w, "not judged anew: %s: raw logs of it were left out\n", within(run, f)); err != nil {
+			return err
+		}
+	}
+	err = conclude(w, results, trouble)
+	switch {
+	case len(differ) > 0:
+		return verdictError{exitViolated, fmt.Sprintf("%d verdicts are not those that the bundle says", len(differ))}
+	case err == nil && len(partial) > 0:
+		return verdictError{exitInconclusive, "inconclusive: raw logs were left out"}
+	}
+	return err
+}
+
+// within is the path of a folder within the run's, with slashes.
+func within(run, folder string) string {
+	rel, err := filepath.Rel(run, folder)
+	if err != nil {
+		rel = folder
+	}
+	return filepath.ToSlash(rel)
+}
+
+// lacks says whether something that was judged in a folder was too large for the bundle.
+func lacks(m *bundle.Manifest, dir, folder string) bool {
+	rel, err := filepath.Rel(dir, folder)
+	return err == nil && slices.ContainsFunc(m.LeftOut, func(l bundle.LeftOut) bool {
+		return l.SHA256 != "" && strings.HasPrefix(l.Path, filepath.ToSlash(rel)+"/")
+	})
+}
+
+// compare names the verdicts that differ from those recorded. What is partial was
+// not judged anew.
+func (r *recordedResult) compare(run string, results []*engine.Result, partial []string) (differ []string) {
+	for _, s := range r.Scenarios {
+		of := func(folder string) bool {
+			rel, evidence := within(run, folder), filepath.ToSlash(s.Evidence)
+			return evidence == rel || strings.HasSuffix(evidence, "/"+rel)
+		}
+		if slices.ContainsFunc(partial, of) {
+			continue
+		}
+		k := slices.IndexFunc(results, func(res *engine.Result) bool { return of(res.Folder) })
+		if k < 0 {
+			if len(s.Verdicts) > 0 {
+				differ = append(differ, fmt.Sprintf("%s: its evidence is not there, so its verdicts can't be judged anew", s.Name))
+			}
+			continue
+		}
+		res := results[k]
+		anew := map[string]string{}
+		for _, v := range res.Verdicts {
+			anew[v.Requirement] = string(v.Outcome)
+		}
+		for _, v := range s.Verdicts {
+			if got := anew[v.Requirement]; got != v.Outcome {
+				differ = append(differ, fmt.Sprintf("%s: %s is recorded as %s, and is %s", s.Name, v.Requirement, v.Outcome, orNothing(got)))
+			}
+			delete(anew, v.Requirement)
+		}
+		for id, outcome := range anew {
+			differ = append(differ, fmt.Sprintf("%s: %s is not recorded, and is %s", s.Name, id, outcome))
+		}
+	}
+	slices.Sort(differ)
+	return differ
+}
+
+func orNothing(outcome string) string {
+	if outcome == "" {
+		return "not judged"
+	}
+	return outcome
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/suite/bundle"
+)
+
+// bundled packs the evidence of a run with a violation, and judges the archive.
+func bundled(t *testing.T, latest, table string) {
+	t.Helper()
+	out := t.TempDir()
+	code, said, errs := called(t, "bundle", latest, "--product", "refbroker 1.0 (a test)", "--out", out, "--fact", "nodes=1")
+	require.Zero(t, code, errs)
+	file, _, _ := strings.Cut(said, "\n")
+	require.Contains(t, filepath.Base(file), "watershed-refbroker-1.0-a-test-")
+	code, again, _ := called(t, "judge", file)
+	require.Equal(t, exitViolated, code)
+	require.Contains(t, again, "files are as they were")
+	require.NotContains(t, again, "differs")
+	require.Contains(t, again, table[strings.Index(table, "SC-1 VIOLATED"):][:len("SC-1 VIOLATED")])
+
+	// A verdict that somebody made better before packing it.
+	dir := t.TempDir()
+	m, err := bundle.Open(file, dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"nodes": "1"}, m.Facts)
+	result := filepath.Join(dir, bundle.RunDir, resultFile)
+	raw, err := os.ReadFile(result)
+	require.NoError(t, err)
+	require.NoError(t, valid(t, "result", raw))
+	better := bytes.Replace(raw, []byte(`"outcome": "violated"`), []byte(`"outcome": "held"`), 1)
+	require.NotEqual(t, raw, better)
+	require.NoError(t, os.WriteFile(result, better, 0o600))
+	forged, _, err := bundle.Write(filepath.Join(dir, bundle.RunDir), t.TempDir(), bundle.Options{Product: "x", Time: time.Now()})
+	require.NoError(t, err)
+	code, again, errs = called(t, "judge", forged)
+	require.Equal(t, exitViolated, code)
+	require.Contains(t, again, "is recorded as held, and is violated")
+	require.Contains(t, errs, "1 verdicts are not those that the bundle says")
+
+	// Raw logs that were left out can't be judged, and are no violation.
+	code, said, errs = called(t, "bundle", latest, "--product", "x", "--out", t.TempDir(), "--max-log", "1")
+	require.Zero(t, code, errs)
+	file, _, _ = strings.Cut(said, "\n")
+	code, again, errs = called(t, "judge", file)
+	require.Equal(t, exitInconclusive, code, errs)
+	require.Contains(t, again, "raw logs of it were left out")
+}
+
+func TestABundleThatIsNone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.tar.gz")
+	require.NoError(t, os.WriteFile(file, []byte("no archive"), 0o600))
+	code, _, errs := called(t, "judge", file)
+	require.Equal(t, exitCould, code)
+	require.Contains(t, errs, "x.tar.gz: is no bundle")
+	code, _, errs = called(t, "bundle", t.TempDir())
+	require.Equal(t, exitCould, code)
+	require.Contains(t, errs, "product")
+	code, _, errs = called(t, "bundle", t.TempDir(), "--product=x")
+	require.Equal(t, exitCould, code)
+	require.Contains(t, errs, "holds no file")
+}
