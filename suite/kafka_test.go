@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"watershed.example/fixtures"
 	"watershed.example/fixtures/kafka"
 	"watershed.example/suite/check"
 	"watershed.example/suite/engine"
@@ -134,4 +135,42 @@ func is(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// kfakes are the requirements that kfake is seen to violate, by scenario, and why
+// (docs/certify-kafka.md). The others of these scenarios are held.
+var kfakes = map[string][]string{
+	"single/no-fault/none":           {"SC-1", "SC-5"},
+	"single/restart/clean":           {"SC-1", "SC-5", "SC-7"},
+	"single/cleaning/delete-records": {"SC-1", "SC-5"},
+	"single/cleaning/retention":      {"SC-1", "SC-5", "SC-7"},
+}
+
+// TestKfake certifies franz-go's fake of Kafka: what is seen of it must be what is
+// told of it. It runs only when -run names it (ci/kafka-certify).
+func TestKfake(t *testing.T) {
+	if !named("TestKfake") {
+		t.Skip("runs when named (-run TestKfake, ci/kafka-certify)")
+	}
+	uncached(t)
+	for _, sc := range engine.Certifying() {
+		want, known := kfakes[sc.Name]
+		if !known {
+			continue
+		}
+		t.Run(sc.Name, func(t *testing.T) {
+			res, err := engine.Run(run.ctx, sc, engine.Options{
+				Seed: settings.Seed, Folder: run.folder, Name: t.Name(), Launcher: "process",
+				Broker: &engine.Broker{Kfake: &fixtures.Kfake{}}, Reproduce: reproduce(t.Name(), settings.Seed),
+			})
+			require.NoError(t, err)
+			require.Empty(t, res.Trouble)
+			require.Equal(t, want, res.Violated(), "%s", res.Story())
+			held := 0
+			for _, v := range res.Verdicts {
+				held += is(v.Outcome == check.Held)
+			}
+			require.Positive(t, held)
+		})
+	}
 }

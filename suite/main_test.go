@@ -88,6 +88,12 @@ func testMain(m *testing.M) int {
 			return fail(fmt.Errorf("-known: %w", err))
 		}
 	}
+	if settings.TargetFile != "" && !given("test.run") {
+		// Whoever names a target wants that certified, and no cluster started.
+		if err := flag.Set("test.run", "^TestTarget$"); err != nil {
+			return fail(err)
+		}
+	}
 	say("seed %d, launcher %s, evidence in %s", settings.Seed, settings.LaunchedBy(), run.folder)
 	if err := fixtures.Prepare(ctx, settings.Launcher); err != nil {
 		return fail(err)

@@ -4,7 +4,7 @@ package topologies
 // only thing that happens.
 
 // Crossings lists them.
-func Crossings() []Topology { return []Topology{Repointed(), Bypassed()} }
+func Crossings() []Topology { return []Topology{Repointed(), Bypassed(), FannedBack()} }
 
 // Repointed is A mirrored by B and by C, both promoted; then C is made a mirror
 // of B, whose log parted from its own when A was the source of both (AL-1).
@@ -31,6 +31,24 @@ func Bypassed() Topology {
 			open("A"), mirrored(ab), mirrored(bc), promoted(ab),
 			[]Step{{Do: CatchUp, Mirror: bc.Name}}, promoted(bc),
 			[]Step{{Do: Write, Cluster: "A"}}, mirrored(ac), promoted(ac),
+		),
+	}
+}
+
+// FannedBack is a fan-out whose source fails back: A is mirrored by B and by C, B
+// is promoted, and A, which has lived on, mirrors B and is promoted again, while C
+// mirrors A all the time. What A cuts, C gives up (CH-3): it is the end of a chain
+// meanwhile.
+func FannedBack() Topology {
+	topics := ledger("A")
+	ab, ac, ba := mirror("A", "B", topics), mirror("A", "C", topics), mirror("B", "A", topics)
+	caughtUp := []Step{{Do: CatchUp, Mirror: ac.Name}}
+	return Topology{
+		Name: "fanned-back", Clusters: oneNode("A", "B", "C"), Mirrors: []Mirror{ab, ac, ba}, Topics: topics,
+		Steps: story(
+			open("A"), mirrored(ab), mirrored(ac), promoted(ab),
+			livesOn("A"), mirrored(ba), caughtUp, promoted(ba),
+			caughtUp, promoted(ac),
 		),
 	}
 }

@@ -129,6 +129,7 @@ func TestEpisodesAreTheStopsInTheirOrder(t *testing.T) {
 		"chain-4":         {"1-a-to-b", "2-b-to-c", "3-c-to-d"},
 		"repointed":       {"1-a-to-b", "2-a-to-c", "3-b-to-c"},
 		"bypassed":        {"1-a-to-b", "2-b-to-c", "3-a-to-c"},
+		"fanned-back":     {"1-a-to-b", "2-b-to-a", "3-a-to-c"},
 	}, got)
 }
 

@@ -57,6 +57,12 @@ func promoted(m Mirror) []Step {
 	return []Step{{Do: StopMirror, Mirror: m.Name}, {Do: Promote, Cluster: m.To}, {Do: Write, Cluster: m.To}}
 }
 
+// livesOn is what a cluster does that was failed over from and does not know it:
+// it elects leaders, and clients write to it.
+func livesOn(cluster string) []Step {
+	return []Step{{Do: Elect, Cluster: cluster}, {Do: Write, Cluster: cluster}}
+}
+
 func story(parts ...[]Step) []Step {
 	var all []Step
 	for _, p := range parts {
@@ -93,12 +99,11 @@ func Resumed() Topology {
 func Failback() Topology {
 	topics := ledger("A")
 	ab, ba := mirror("A", "B", topics), mirror("B", "A", topics)
-	livesOn := []Step{{Do: Elect, Cluster: "A"}, {Do: Write, Cluster: "A"}}
 	return Topology{
 		Name: "failback", Clusters: oneNode("A", "B"), Mirrors: []Mirror{ab, ba}, Topics: topics,
 		Steps: story(
 			open("A"), mirrored(ab), promoted(ab),
-			livesOn, mirrored(ba), promoted(ba),
+			livesOn("A"), mirrored(ba), promoted(ba),
 			mirrored(ab), promoted(ab),
 		),
 	}

@@ -68,6 +68,24 @@ func (l *lone) askedAtAMarker(t testing.TB, right ...bool) {
 	l.events = append(asked, l.events...)
 }
 
+// newID changes the epoch at which somebody went over to a new id, and who said so.
+func (l *lone) newID(t testing.TB, epoch int16, byEndTxn bool) {
+	l.edit(t, func(e *history.Event) bool {
+		if e.InitPID == nil || e.InitPID.ProducerID != 21 || e.InitPID.Epoch != 0 {
+			return false
+		}
+		e.InitPID.Epoch, e.InitPID.ByEndTxn = epoch, byEndTxn
+		return true
+	})
+}
+
+func TestANewIDMayHaveSpentAnEpochOnAnAbort(t *testing.T) {
+	l := newLone()
+	l.newID(t, 1, false)
+	got := judged(l.evidence(t))["SC-2"]
+	require.NotEqual(t, Violated, got.Outcome, "%s %v", got.Reason, got.Findings)
+}
+
 func TestALastStableOffsetMayCatchUpWithAMarker(t *testing.T) {
 	l := newLone()
 	l.askedAtAMarker(t, false, true)
@@ -168,6 +186,8 @@ var badAlone = []struct {
 			return true
 		})
 	}},
+	{"SC-2", "a new id in the middle of its epochs", NegativeEpoch, func(t *testing.T, l *lone) { l.newID(t, 2, false) }},
+	{"SC-2", "a new id of EndTxn above epoch 0", NegativeEpoch, func(t *testing.T, l *lone) { l.newID(t, 1, true) }},
 	{"SC-2", "the same epoch twice", NegativeEpoch, func(t *testing.T, l *lone) {
 		l.edit(t, func(e *history.Event) bool {
 			if e.InitPID == nil || e.InitPID.TransactionalID != "moves" || e.InitPID.Epoch != 2 {

@@ -127,8 +127,8 @@ func (l *lone) producers(topic string) []history.ProducerState {
 		states[s.pid] = now
 	}
 	var all []history.ProducerState
-	for _, id := range sortedKeys(states) {
-		all = append(all, states[id])
+	for _, state := range inOrder(states) {
+		all = append(all, state)
 	}
 	return all
 }

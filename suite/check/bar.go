@@ -277,7 +277,7 @@ func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolatio
 		}
 	}
 	look(never)
-	for name, f := range final {
+	for name, f := range inOrder(final) {
 		if past[name] && f.Start <= barrier {
 			crossed[f.Isolation]++
 		}

@@ -309,7 +309,7 @@ func (t *trial) harmless(r *ruling, loop *history.Event) int {
 			l.end = max(l.end, e.Offsets.HighWatermark)
 		}
 	}
-	for cluster, l := range logs {
+	for cluster, l := range inOrder(logs) {
 		for _, o := range sent {
 			for k := range int64(o.sent.Count) {
 				tag := o.sent.Tag().Add(k)

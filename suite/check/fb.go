@@ -94,7 +94,7 @@ func (t *trial) fb2(r *ruling) {
 		}
 	}
 	final := 0
-	for cluster, j := range last {
+	for cluster, j := range inOrder(last) {
 		if len(failbacks) == 0 {
 			break
 		}

@@ -73,6 +73,11 @@ func (j *judge) ownBarrier(r *ruling, p *part, s *side, other *judge) int {
 	// Two barriers of the same source and offset may well have the same bytes but
 	// for the time; a second one that is the other's came from there.
 	b := q.lead.entries[q.lead.barrier].Batch
+	if p.source != nil {
+		if k := p.source.at(b.BaseOffset); k >= 0 && bytes.Equal(p.source.entries[k].Raw, b.Raw) {
+			return len(own) // it came by way of the source, which has mirrored that cluster since
+		}
+	}
 	for i := range s.entries {
 		if e := &s.entries[i]; e.IsBarrier() && i != s.barrier && bytes.Equal(e.Raw, b.Raw) {
 			r.findings = append(r.findings, j.at(s, ExtraBarrier, i, fmt.Sprintf("nothing of the stop on cluster %s", q.Destination), e.describe()))
@@ -127,7 +132,7 @@ func (t *trial) keepsProducers(r *ruling, other *judge, w window) (kept int) {
 			before[p.place()] = now
 			continue
 		}
-		for id := range before[p.place()] {
+		for id := range inOrder(before[p.place()]) {
 			if now[id] {
 				kept++
 				continue

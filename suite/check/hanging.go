@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 
 	"watershed.example/suite/history"
@@ -17,6 +18,10 @@ type localTxn struct {
 type writerTxn struct {
 	writer string // cluster/writer
 	number int64
+}
+
+func (k writerTxn) compare(other writerTxn) int {
+	return cmp.Or(cmp.Compare(k.writer, other.writer), cmp.Compare(k.number, other.number))
 }
 
 // localTxns are the transactions that writers of the destination tell of.
@@ -68,7 +73,7 @@ func (j *judge) txn5(r *ruling) {
 	j.needStop(r)
 	told := j.localTxns()
 	across, more := 0, 0
-	for key, t := range told {
+	for key, t := range inOrderOf(told, writerTxn.compare) {
 		open := false
 		for _, at := range j.comesBack() {
 			open = open || t.began < at && at < t.ended && j.wroteWithin(key, t.began, at)

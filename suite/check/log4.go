@@ -30,8 +30,12 @@ func (t *trial) replicaSets() []replicaSet {
 			s := replicaSet{judge: j, cluster: c, topic: topic, index: index, hw: -1, compacts: t.run.Topic(topic).Compacted}
 			s.replicas = j.ev.replicasOf(c.Name, topic, index)
 			p := part{edge: j.edge, topic: topic, index: index}
+			since := j.lastCut(c.Name, topic, index)
 			for i := range j.ev.Events {
 				e := &j.ev.Events[i]
+				if e.Seq < since {
+					continue
+				}
 				s.hw = max(s.hw, p.replicated(e, c.Name))
 				if o := e.Offsets; o != nil && p.of(c.Name, o.Cluster, o.Topic, o.Partition) && len(o.InSync) > 0 {
 					s.inSync = o.InSync
@@ -54,6 +58,28 @@ func (t *trial) replicaSets() []replicaSet {
 		}
 	}
 	return all
+}
+
+// lastCut is since when the cluster's log of a partition was no more cut by the
+// start or the stop of a mirror into it: high watermarks that were shown before
+// may lie above what is left. It is never where such a cut was still to come.
+func (j *judge) lastCut(cluster, topic string, index int32) int64 {
+	var since int64
+	for _, other := range j.trial.views {
+		q := other.part(topic, index)
+		if other.edge.Destination != cluster || q == nil || min(other.edge.started, other.edge.stopRequested) > j.end.seq {
+			continue
+		}
+		switch {
+		case q.stopped <= j.end.seq:
+			since = max(since, q.stopped)
+		case other.edge.stopRequested <= j.end.seq:
+			return never // cut, or not yet
+		default:
+			since = max(since, q.mirroring)
+		}
+	}
+	return since
 }
 
 // replicated is the high watermark that an event shows for the partition: what
@@ -163,7 +189,7 @@ func (s *replicaSet) sameRecords(r *ruling, a, b *side) (equal int) {
 		}
 		equal++
 	})
-	for key, at := range newest {
+	for key, at := range inOrder(newest) {
 		if own[key] != at {
 			r.findings = append(r.findings, s.judge.finding(b, DivergedLogs, b.at(at), at, fmt.Sprintf("the newest record of key %q at %d, as on replica %d", key, at, a.Node), fmt.Sprintf("at %d, or none", own[key])))
 		}

@@ -267,6 +267,12 @@ func TestAStuckStopMayNameItsCause(t *testing.T) {
 			o.state("v", "STOPPING", "settled", "the source does not answer", -1, 0)
 			o.state("v", "STOPPED", "", "", -1, time.Minute)
 		},
+		"slow, and goes on from step to step": func(o *told) {
+			o.state("v", "STOPPING", "settled", "", -1, 0)
+			o.state("v", "STOPPING", "truncated", "", -1, stuckFor-time.Second)
+			o.state("v", "STOPPING", "stopped", "", -1, stuckFor-time.Second)
+			o.state("v", "STOPPED", "", "", -1, stuckFor-time.Second)
+		},
 		"deleted meanwhile": func(o *told) {
 			o.state("v", "STOPPING", "settled", "", -1, 0)
 			o.deleted()

@@ -237,8 +237,8 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 		}
 		key := m.Cluster + "/" + history.Place(m.Topic, m.Partition)
 		s := now[key]
+		// One that goes from step to step is slow, not stuck.
 		if s != nil && (s.e.Mirror.State != m.State || s.e.Mirror.Step != m.Step) {
-			// A partition that goes on to the next step is not stuck.
 			end(s, e.At)
 			s = nil
 		}

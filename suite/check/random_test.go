@@ -173,3 +173,36 @@ func TestAReadFromBeforeTheCutIsNotHeldAgainstTheView(t *testing.T) {
 	w.insertBefore(isPhase(history.StopRequested), read(12, tagAt(w.a, 7)))
 	require.Equal(t, Violated, verdicts(t, w)["TXN-2"].Outcome)
 }
+
+// What a source acknowledged, and cut before its log was saved, its readers and
+// those of its mirrors may have seen: the writer's history is the witness.
+func TestAReadOfWhatTheSourceCutSinceNeedsItsAcknowledgement(t *testing.T) {
+	for name, tc := range map[string]struct {
+		intent history.Intent
+		answer history.Result
+		at     int64
+		want   bool
+	}{
+		"acknowledged there":      {history.IntentNone, ok, 40, true},
+		"committed there":         {history.IntentCommit, ok, 40, true},
+		"aborted there":           {history.IntentAbort, ok, 40, false},
+		"left open there":         {history.IntentOpen, ok, 40, false},
+		"acknowledged elsewhere":  {history.IntentNone, ok, 39, false},
+		"refused by the producer": {history.IntentNone, refusedBy(readOnly), 40, false},
+	} {
+		w := newWorld(0)
+		n := len(w.events)
+		tag := w.tag("A", "cut-since", history.NoTxn, tc.intent)
+		w.send(spec{pid: 70, tags: []history.Tag{tag}}, history.Idempotent, tc.at, "", tc.answer)
+		sent := slices.Clone(w.events[n:])
+		w.events = w.events[:n]
+		w.insertBefore(isPhase(history.StopRequested), append(sent, history.Event{Kind: history.KindRead, Read: &history.Observed{
+			Reader: "early", Cluster: "B", Topic: "t", Isolation: history.ReadCommitted, Offset: 40, Tag: tag.String(),
+		}})...)
+		j := newTrial(w.evidence(t)).views[0]
+		p := j.part("t", 0)
+		streams := j.seenIn(p)
+		k := slices.IndexFunc(streams, func(s *stream) bool { return s.Reader == "early" })
+		require.Equal(t, tc.want, j.tookThere(p, streams[k].runs[0].one(0)), name)
+	}
+}

@@ -135,7 +135,7 @@ func (j *judge) ro4(r *ruling) {
 				tried[w] = o
 			}
 		}
-		for w := range refused {
+		for w := range inOrder(refused) {
 			if at := accepted[w]; at > 0 && !j.restarted(p, at) {
 				again++
 			} else if o := tried[w]; o != nil && at == 0 && o.sent.Mode != history.Transactional {

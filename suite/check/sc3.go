@@ -148,7 +148,7 @@ func (a *alone) seen(r *ruling, p *alonePart, views map[history.Isolation]int) {
 		}
 	}
 	stable := p.lead.stableOffset(end(p.lead.Replica))
-	for name, v := range all {
+	for name, v := range inOrder(all) {
 		if v.final == nil {
 			continue
 		}

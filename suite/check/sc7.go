@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -111,6 +112,10 @@ type fetchKey struct {
 	offset    int64
 }
 
+func (k fetchKey) compare(other fetchKey) int {
+	return cmp.Or(cmp.Compare(k.offset, other.offset), cmp.Compare(k.isolation, other.isolation), cmp.Compare(k.served, other.served))
+}
+
 // quietSample is what a quiet showed of one partition.
 type quietSample struct {
 	producers *history.Producers
@@ -154,7 +159,7 @@ func (a *alone) outlives(r *ruling, p *alonePart, what history.DisturbanceName, 
 			c.unstable++
 		}
 	}
-	for key, was := range before.fetches {
+	for key, was := range inOrderOf(before.fetches, fetchKey.compare) {
 		if is := after.fetches[key]; is != nil && key.isolation == history.ReadCommitted {
 			a.sameAborted(r, p, what, was, is, c)
 		}
@@ -177,28 +182,19 @@ func (a *alone) sameProducers(r *ruling, p *alonePart, what history.DisturbanceN
 			r.findings = append(r.findings, a.told(p.part, LostState, -1, fmt.Sprintf("the producers that were known before the %s", what), fmt.Sprintf("producer id %d too: %s", s.ProducerID, lasting(s))))
 		}
 	}
-	for _, id := range sortedKeys(was) {
+	for id, then := range inOrder(was) {
 		now, known := is[id]
-		expected := fmt.Sprintf("producer id %d (%s) to be known after the %s", id, lasting(was[id]), what)
+		expected := fmt.Sprintf("producer id %d (%s) to be known after the %s", id, lasting(then), what)
 		switch {
 		case !known:
 			r.findings = append(r.findings, a.told(p.part, LostState, -1, expected, "it is not"))
-		case lasting(now) != lasting(was[id]):
+		case lasting(now) != lasting(then):
 			r.findings = append(r.findings, a.told(p.part, LostState, -1, expected, lasting(now)))
 		default:
 			c.producers++
 			c.open += b2i(now.CurrentTxnStart >= 0)
 		}
 	}
-}
-
-func sortedKeys(m map[int64]history.ProducerState) []int64 {
-	var all []int64
-	for k := range m {
-		all = append(all, k)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // sameAborted compares the lists of two fetches that asked for the same. A list

@@ -179,9 +179,15 @@ func (t *trial) during(w window, f func(e *history.Event)) {
 }
 
 // anotherStop is a mirror that runs while another one is stopped: its events
-// from the request of that stop until its own.
+// from the request of that stop until its own, or until its source begins to
+// mirror: what is cut there is given up here.
 func anotherStop(first, other *judge) (window, bool) {
 	w := window{first.edge.stopRequested, other.edge.stopRequested}
+	for _, v := range first.trial.views {
+		if v.edge.Destination == other.edge.Source && v.edge.started > w.from {
+			w.to = min(w.to, v.edge.started)
+		}
+	}
 	return w, other.edge.mirroring < first.edge.stopRequested && w.from < w.to
 }
 

@@ -1,5 +1,11 @@
 package check
 
+import (
+	"slices"
+
+	"watershed.example/suite/history"
+)
+
 // upstream lists the other stops of clusters from which the view's destination
 // gets its records, over any number of hops: its source, the source's source and
 // so on. Where one of them cut its log, those downstream follow (CH-3).
@@ -57,9 +63,25 @@ func (j *judge) shownThen(p *part, read seen) bool {
 		return false
 	}
 	for _, other := range j.upstream() {
-		if q := other.part(p.topic, p.index); q != nil && q.sourceShows(read) {
+		if q := other.part(p.topic, p.index); q != nil && (q.sourceShows(read) || j.tookThere(q, read)) {
 			return true
 		}
 	}
-	return false
+	return j.tookThere(p, read)
+}
+
+// tookThere says whether the source acknowledged that record at that offset
+// before it was seen, and its writer meant it to stay: the witness for what a
+// source showed, and cut before anybody copied its log.
+func (j *judge) tookThere(p *part, read seen) bool {
+	return slices.ContainsFunc(j.sentTo(p.Source, p.topic, p.index), func(o *operation) bool {
+		if o.result.Outcome != history.OK || o.began > read.seq || o.sent.stem == nil || o.sent.stem != read.stem {
+			return false
+		}
+		if intent := o.sent.Tag().Intent; intent != history.IntentNone && intent != history.IntentCommit {
+			return false // nobody committed it
+		}
+		k := read.offset - o.offset
+		return k >= 0 && k < int64(o.sent.Count) && read.is(record{index: o.sent.index + k, stem: o.sent.stem, offset: read.offset})
+	})
 }

@@ -15,7 +15,7 @@ type abandoned struct {
 	number int64
 	txnID  string
 	id     int64 // the producer id, -1 where the history does not tell
-	parts  map[*part]bool
+	parts  []*part
 }
 
 // abandonedTxns lists the transactions with a record in a mirrored partition
@@ -34,7 +34,7 @@ func (j *judge) abandonedTxns() []*abandoned {
 			k := key(t.Writer, t.Number)
 			switch e.Kind {
 			case history.KindTxnBegin:
-				a := &abandoned{writer: t.Writer, number: t.Number, txnID: t.TransactionalID, id: -1, parts: map[*part]bool{}}
+				a := &abandoned{writer: t.Writer, number: t.Number, txnID: t.TransactionalID, id: -1}
 				byTxn[k] = a
 				all = append(all, a)
 			default:
@@ -52,8 +52,8 @@ func (j *judge) abandonedTxns() []*abandoned {
 				continue
 			}
 			for _, p := range j.parts() {
-				if o.at(p) {
-					a.parts[p] = true
+				if o.at(p) && !slices.Contains(a.parts, p) {
+					a.parts = append(a.parts, p)
 				}
 			}
 			if o.sent.Batch != nil {
@@ -88,7 +88,7 @@ func (j *judge) ro2(r *ruling) {
 	left, again := 0, 0
 	for _, a := range open {
 		left++
-		for p := range a.parts {
+		for _, p := range a.parts {
 			j.lateMarker(r, p, a)
 		}
 		used, refused := j.usedAgain(a)
@@ -96,7 +96,7 @@ func (j *judge) ro2(r *ruling) {
 		case used:
 			again++
 		case refused != nil:
-			for p := range a.parts {
+			for _, p := range a.parts {
 				r.findings = append(r.findings, j.told(p, WedgedId, -1,
 					fmt.Sprintf("transactional id %q usable at once, though %s takes no marker while it mirrors", a.txnID, p.place()),
 					fmt.Sprintf("InitProducerId: %s (event %d)", answer(*refused.InitPID.Result), refused.Seq)))

@@ -59,6 +59,10 @@ func (s Scenario) aloneExercises() []string {
 	if s.RollOver != "" {
 		ids = append(ids, "SC-2")
 	}
+	if s.space != "" && slices.Contains(s.Disturb, history.DeleteRecords) {
+		// A target shows no file: with the records goes what they show.
+		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "SC-6" })
+	}
 	if len(s.Disturb) > 0 {
 		ids = append(ids, "SC-7")
 	}

@@ -95,6 +95,8 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		cert.Results = append(cert.Results, res)
 		if err != nil {
 			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("%s could not run: %w", sc.Name, err))
+		} else if res.trouble != nil {
+			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("%s: %w", sc.Name, res.trouble))
 		}
 		if c.Played != nil {
 			c.Played(res, err)
@@ -102,7 +104,7 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		if res.Evidence != nil { // its events and logs were needed for the verdicts alone
 			res.Evidence = &check.Evidence{Run: res.Evidence.Run}
 		}
-		if spoiled := new(LeftError); errors.As(err, &spoiled) {
+		if spoiled := new(LeftError); errors.As(res.trouble, &spoiled) {
 			break // what is left there would spoil the next ones
 		}
 	}

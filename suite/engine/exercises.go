@@ -1,6 +1,10 @@
 package engine
 
-import "watershed.example/topologies"
+import (
+	"slices"
+
+	"watershed.example/topologies"
+)
 
 // episodeIs lists what an episode exercises by its place in the story.
 func episodeIs(t topologies.Topology, e topologies.Episode) []string {
@@ -29,6 +33,13 @@ func episodeIs(t topologies.Topology, e topologies.Episode) []string {
 	return ids
 }
 
+// mirrorsBetween says whether a mirror into the cluster starts between two steps.
+func mirrorsBetween(episodes []topologies.Episode, cluster string, from, to int) bool {
+	return slices.ContainsFunc(episodes, func(e topologies.Episode) bool {
+		return e.Mirror.To == cluster && from < e.Start && e.Start < to
+	})
+}
+
 // topologyIs lists what a topology exercises by its shape.
 func topologyIs(t topologies.Topology) []string {
 	var ids []string
@@ -43,7 +54,8 @@ func topologyIs(t topologies.Topology) []string {
 				ids = append(ids, "FB-1", "FB-2", "FB-3", "FB-4", "AL-1")
 			case a.Mirror.From == b.Mirror.From && a.Mirror.To != b.Mirror.To && b.Start < a.Stop:
 				ids = append(ids, "FO-1")
-				if a.Stop != b.Stop {
+				// What a source wrote meanwhile is no witness where it has mirrored since.
+				if a.Stop != b.Stop && !mirrorsBetween(episodes, a.Mirror.From, a.Stop, b.Stop) {
 					ids = append(ids, "FO-2")
 				}
 			case a.Mirror.To == b.Mirror.To && a.Mirror.From != b.Mirror.From && b.Start < a.Stop:

@@ -27,6 +27,7 @@ func TestWhatTopologiesExerciseByTheirShape(t *testing.T) {
 		"chain-4":         {"CH-1", "CH-2", "CH-3", "CH-4"},
 		"repointed":       {"FO-1", "FO-2"},
 		"bypassed":        {"CH-1", "CH-2", "CH-3"},
+		"fanned-back":     {"FB-1", "FB-2", "FB-3", "FB-4", "FO-1", "CH-1", "CH-2", "CH-3", "AL-1"},
 		"single":          nil,
 	}, got)
 	inherited := []string{"LOG-5", "PSM-5"}
@@ -41,5 +42,6 @@ func TestWhatTopologiesExerciseByTheirShape(t *testing.T) {
 		"chain-4":         {nil, inherited, inherited},
 		"repointed":       {nil, nil, {"LOG-5", "PSM-5", "RO-2"}},
 		"bypassed":        {nil, inherited, {"RO-2"}},
+		"fanned-back":     {nil, {"LOG-5", "PSM-5", "RO-2"}, inherited},
 	}, episodes)
 }

@@ -15,7 +15,7 @@ func (s Scenario) Level() contract.Level {
 		return contract.L0
 	case len(s.Topology.Mirrors) > 1 || len(s.Topology.Episodes()) > 1 || s.Operate || s.Wide > 0:
 		return contract.L4
-	case len(s.links())+len(s.nodes()) > 0:
+	case len(s.links())+len(s.nodes()) > 0, s.Amid != "":
 		return contract.L3
 	case s.KillSource, s.RestartDestination, s.CrashAt != "", s.Restart != "", s.Vanish != "":
 		return contract.L2

@@ -48,6 +48,9 @@ func (e *episode) plannedFaults() []check.PlannedFault {
 	for _, f := range e.nodes {
 		all = append(all, f.planned)
 	}
+	if e.story.scenario.Amid != "" && e.struck() {
+		all = append(all, e.amidFault())
+	}
 	return all
 }
 

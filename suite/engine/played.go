@@ -14,7 +14,7 @@ import (
 	"watershed.example/topologies"
 )
 
-// Played are the settings of runs of one case, and of those that look for cases.
+// Played are the settings of runs of one case, and of what is done with its violations.
 type Played struct {
 	// Faults are those of -plan; PlanGiven is false when there was no such flag, which
 	// is not the same as a plan without faults.
@@ -28,17 +28,10 @@ type Played struct {
 	Healthy bool
 	// Shrink bounds how long a violation is made smaller; 0 for not at all.
 	Shrink time.Duration
-	// Explore is how long cases are sought that reach what none has reached; 0 for not.
-	Explore time.Duration
-	// Corpus is the folder of the cases that explore keeps.
-	Corpus string
 }
 
 // noPlan stands for a plan without faults.
 const noPlan = "none"
-
-// shrinkOfExplore is how long explore makes one violation smaller by default.
-const shrinkOfExplore = 3 * time.Minute
 
 func playedSettings() []*setting {
 	return []*setting{
@@ -47,21 +40,10 @@ func playedSettings() []*setting {
 		{name: "replay", usage: "the replay `FILE` that TestReplay plays"},
 		{name: "healthy", isBool: true, usage: "play the replay file without the defects that it names"},
 		{name: "shrink", usage: "make the case of a violation smaller for so long, such as `5m`, and write it as a replay file"},
-		{name: "explore", usage: "look for so long, such as `30m`, for cases that reach what none has reached, and for violations"},
-		{name: "corpus", usage: "`folder` of the cases that -explore keeps (default: corpus in -out)"},
 	}
 }
 
 func (p *Played) resolve(f *setting) (err error) {
-	duration := func(to *time.Duration) error {
-		if f.value == "" {
-			return nil
-		}
-		if *to, err = time.ParseDuration(f.value); err != nil || *to < 0 {
-			return errors.New("want a time such as 20m or 1h")
-		}
-		return nil
-	}
 	switch f.name {
 	case "plan":
 		if f.value == "" {
@@ -83,16 +65,12 @@ func (p *Played) resolve(f *setting) (err error) {
 			}
 		}
 	case "shrink":
-		return duration(&p.Shrink)
-	case "explore":
-		if err := duration(&p.Explore); err != nil {
-			return err
+		if f.value == "" {
+			return nil
 		}
-		if p.Explore > 0 {
-			p.Shrink = cmp.Or(p.Shrink, shrinkOfExplore)
+		if p.Shrink, err = time.ParseDuration(f.value); err != nil || p.Shrink < 0 {
+			return errors.New("want a time such as 5m")
 		}
-	case "corpus":
-		p.Corpus = f.value
 	}
 	return nil
 }
@@ -112,13 +90,14 @@ func (s *Settings) Case() Case {
 }
 
 // Flags are those of a command that plays the case.
-func (c Case) Flags() string {
+func (c Case) Flags() string { return c.flags("-") }
+
+func (c Case) flags(dash string) string {
 	line := noPlan
 	if c.Faults.Count() > 0 {
 		line = c.Faults.String()
 	}
-	flags := "-topology=" + c.Topology + " -plan='" + line + "'"
-	return flags
+	return fmt.Sprintf("%stopology=%s %splan='%s'", dash, c.Topology, dash, line)
 }
 
 // PlanCommand is the command that plays a case from its plans.
@@ -164,4 +143,30 @@ func (r Replay) Told(res *Result) string {
 		return fmt.Sprintf("replay: not %s, but %s is violated", r.Requirement, strings.Join(violated, ", "))
 	}
 	return fmt.Sprintf("replay: %s was not violated this time (%s; it was in %d of %d runs)", r.Requirement, res.Word(), r.Seen, r.Tries)
+}
+
+// OneCase is the scenario that -plan or -replay give. Of a replay the settings take what it
+// says: seed, profile, defects.
+func (s *Settings) OneCase() (Scenario, error) {
+	c := s.Case()
+	if s.ReplayFile != "" {
+		r, err := LoadReplay(s.ReplayFile)
+		if err != nil {
+			return Scenario{}, err
+		}
+		c = s.Over(r).Case
+		s.Seed, s.SeedGiven, s.Profile, s.Defects, s.Nodes = c.Seed, true, c.Profile, c.Defects, 0
+	}
+	return c.Scenario()
+}
+
+// CaseFlags name what is played: by its name, or as -plan or -replay gave it.
+func (s *Settings) CaseFlags(name string) string {
+	switch {
+	case s.ReplayFile != "":
+		return "--replay='" + s.ReplayFile + "'"
+	case s.PlanGiven:
+		return s.Case().flags("--")
+	}
+	return "'" + name + "'"
 }

@@ -119,7 +119,7 @@ func (e *episode) outgrow(ctx context.Context) error {
 // probeSource is how a probe's mirror reaches the source of this one.
 func (e *episode) probeSource() traffic.Source {
 	bootstrap, id := e.story.world.mirrorSource(e.Mirror)
-	return traffic.Source{Cluster: e.from(), Bootstrap: bootstrap, ID: id}
+	return traffic.Source{Cluster: e.from(), Bootstrap: bootstrap, ID: id, Config: e.story.world.env.Cluster(e.Mirror.From).SourceConfig()}
 }
 
 // operateEarly probes the control plane while the mirror runs.
@@ -198,7 +198,7 @@ func (e *episode) closeLoop(ctx context.Context) error {
 	for i, cluster := range chain {
 		// The last one is reached by the first over the topology's link for that.
 		bootstrap, id := e.story.world.env.Source(topologies.Link{From: cluster, To: chain[(i+1)%len(chain)]})
-		ring = append(ring, traffic.Source{Cluster: e.story.world.cluster(cluster), Bootstrap: strings.Join(bootstrap, ","), ID: id})
+		ring = append(ring, traffic.Source{Cluster: e.story.world.cluster(cluster), Bootstrap: strings.Join(bootstrap, ","), ID: id, Config: e.story.world.env.Cluster(cluster).SourceConfig()})
 	}
 	return traffic.Loop(ctx, e.rec, ring)
 }

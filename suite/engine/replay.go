@@ -23,14 +23,11 @@ type Replay struct {
 	Case
 	// Launcher is how it was seen; any may play it.
 	Launcher string
-	// Requirement is what the case was seen to violate; "" for a case that is kept for
-	// what it reaches.
+	// Requirement is what the case was seen to violate; "" for nothing.
 	Requirement string
 	// Seen of Tries times it was violated: faults strike at their points, but what
 	// goes on beside them is the scheduler's.
 	Seen, Tries int
-	// Covers are the combinations that the case was the first to reach.
-	Covers []string
 }
 
 // replayFile is the file's JSON. Integers of 64 bits are strings.
@@ -46,14 +43,13 @@ type replayFile struct {
 	Requirement string   `json:"requirement,omitempty"`
 	Seen        int      `json:"seen,omitempty"`
 	Tries       int      `json:"tries,omitempty"`
-	Covers      []string `json:"covers,omitempty"`
 }
 
 // Encode is the file's content.
 func (r Replay) Encode() ([]byte, error) {
 	f := replayFile{
 		Version: ReplayVersion, Seed: r.Seed, Topology: r.Topology, Nodes: r.Nodes, Profile: string(r.Profile), Defects: r.Defects,
-		Plans: []string{}, Launcher: r.Launcher, Requirement: r.Requirement, Seen: r.Seen, Tries: r.Tries, Covers: r.Covers,
+		Plans: []string{}, Launcher: r.Launcher, Requirement: r.Requirement, Seen: r.Seen, Tries: r.Tries,
 	}
 	for _, p := range r.Faults.Links {
 		f.Plans = append(f.Plans, p.String())
@@ -81,7 +77,7 @@ func DecodeReplay(data []byte) (Replay, error) {
 	}
 	r := Replay{
 		Case:     Case{Seed: f.Seed, Topology: f.Topology, Nodes: f.Nodes, Profile: check.Profile(f.Profile), Defects: f.Defects},
-		Launcher: f.Launcher, Requirement: f.Requirement, Seen: f.Seen, Tries: f.Tries, Covers: f.Covers,
+		Launcher: f.Launcher, Requirement: f.Requirement, Seen: f.Seen, Tries: f.Tries,
 	}
 	_, known := contract.Get(f.Requirement)
 	switch {

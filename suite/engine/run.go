@@ -140,6 +140,13 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	}
 	s.uncaptured(run)
 	ended := s.world.close()
+	if !s.world.env.FollowersShown() {
+		run.NotApplicable["LOG-4"] = "the brokers serve no consumer from a replica that does not lead (KIP-392), so its log is not seen"
+	}
+	if o.Target != nil && ended != nil {
+		// It is said, but what was played is judged.
+		res.trouble, ended = errors.Join(res.trouble, &LeftError{ended}), nil
+	}
 	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
 	if saved == nil && o.Target == nil {
 		saved = s.dump(ctx)

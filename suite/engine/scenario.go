@@ -72,6 +72,9 @@ type Scenario struct {
 	// Disturb is what befalls a cluster without mirrors, one after the other: its
 	// state has to outlive that.
 	Disturb []history.DisturbanceName
+	// Amid is what befalls a leader of the destination right after the stop was asked
+	// for, where nobody can hold the stop at a gate; "" for nothing.
+	Amid Amid
 	// RollOver takes a producer of a cluster without mirrors to the end of its
 	// epochs, and past it; "" for not.
 	RollOver RollOver
@@ -230,7 +233,7 @@ func (s Scenario) exercises(episode int) []string {
 		// That what is open leaves no record is not for this leader.
 		ids = append(without(ids, "TXN-3"), "PSM-8")
 	}
-	if s.CrashAt != "" || s.Restart == OldSnapshot {
+	if s.CrashAt != "" || s.Restart == OldSnapshot || s.Amid != "" {
 		// Whether what was refused before is accepted without a restart, this
 		// does not show; nor does a stop whose nodes are struck.
 		ids = without(ids, "RO-4")

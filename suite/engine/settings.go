@@ -195,7 +195,7 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			if s.Shard, s.Shards, err = parseShard(f.value); err != nil {
 				return bad(err.Error())
 			}
-		case "plan", "topology", "replay", "healthy", "shrink", "explore", "corpus":
+		case "plan", "topology", "replay", "healthy", "shrink":
 			if err := s.resolve(f); err != nil {
 				return bad(err.Error())
 			}

@@ -101,6 +101,9 @@ func (e *episode) stop(ctx context.Context) error {
 	if err := e.control.Stop(ctx, e.Mirror.Topics...); err != nil {
 		return err
 	}
+	if err := e.amid(ctx); err != nil {
+		return err
+	}
 	for _, p := range e.holds() {
 		if err := e.gates.await(ctx, p); err != nil {
 			return e.stuckAt(err)

@@ -121,7 +121,7 @@ func (s *story) play(ctx context.Context) error {
 				phase.limit *= targetPatience
 			}
 			if err := limited(ctx, phase.name, phase.limit, phase.do); err != nil {
-				if s.stuck != nil && errors.Is(err, s.stuck) {
+				if s.stuck != nil && errors.Is(err, s.stuck) && ctx.Err() == nil {
 					return nil // the evidence tells
 				}
 				return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"watershed.example/fixtures"
@@ -93,7 +94,7 @@ type Unplayed struct {
 // Scenarios are those up to a level that the target can play, and the others with
 // what keeps it from them.
 func (t *Target) Scenarios(level contract.Level) (play []Scenario, not []Unplayed) {
-	for _, sc := range Scenarios(Default) {
+	for _, sc := range append(Scenarios(Default), amidStops()...) {
 		if sc.Level() > level {
 			continue
 		}
@@ -113,6 +114,12 @@ const (
 	noPace  = "how often brokers clean their logs is not ours to say"
 )
 
+// played are the topologies whose stories a target plays.
+var played = []string{
+	topologies.ActivePassive().Name, topologies.Resumed().Name, topologies.Failback().Name,
+	topologies.FanOut().Name, topologies.FanOutAtOnce().Name, topologies.FanIn().Name, topologies.Chain(3).Name,
+}
+
 // cant says why the target can't play a scenario; "" where it can.
 func (t *Target) cant(sc Scenario) string {
 	mirroring := len(sc.Topology.Mirrors) > 0
@@ -128,8 +135,12 @@ func (t *Target) cant(sc Scenario) string {
 		return "it needs clusters of three nodes"
 	case sc.Profile != "" && sc.Profile != t.Profile():
 		return "it is about profile " + string(sc.Profile)
-	case sc.EveryGate, sc.Plan != nil, sc.Node != nil, sc.CrashAt != "":
+	case sc.EveryGate, len(sc.links())+len(sc.nodes()) > 0, sc.CrashAt != "":
 		return noGates
+	case sc.Amid == PauseAmid && !can.Pause:
+		return "the target has no commands to pause and resume nodes"
+	case sc.Amid == KillAmid && !can.Kill:
+		return "the target has no commands to kill and start nodes"
 	case sc.ForeignStop:
 		return "it needs a broker that is wrong on purpose"
 	case sc.RestartDestination:
@@ -148,8 +159,10 @@ func (t *Target) cant(sc Scenario) string {
 		return "the target has no commands to kill and start nodes"
 	case sc.Restart == Clean && !can.Stop:
 		return "the target has no commands to stop and start nodes"
-	case mirroring && sc.Topology.Name != topologies.ActivePassive().Name && sc.Restart != FollowerLeads:
-		return "stories of several stops are not played on a target yet"
+	case several && sc.Node == nil && sc.Restart == "" && len(sc.Disturb) == 0:
+		return "the same story is played under its other name: the clusters are as large as they are"
+	case mirroring && !slices.Contains(played, strings.TrimSuffix(sc.Topology.Name, "-on-3")):
+		return "this story is not played on a target yet"
 	}
 	for _, d := range sc.Disturb {
 		switch {

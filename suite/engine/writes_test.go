@@ -26,6 +26,7 @@ func TestWritesOfEveryTopology(t *testing.T) {
 		"chain-4":         {1: {opens: []int{0}}, 10: {ends: []int{0}, opens: []int{1}}, 14: {ends: []int{1}, opens: []int{2}}, 18: {ends: []int{2}}},
 		"repointed":       {1: {opens: []int{0, 1}}, 8: {ends: []int{0}, opens: []int{2}}, 11: {ends: []int{1}, zombies: []int{2}}, 16: {ends: []int{2}}},
 		"bypassed":        {1: {opens: []int{0}}, 8: {ends: []int{0}, opens: []int{1}}, 12: {ends: []int{1}, zombies: []int{2}}, 13: {opens: []int{2}}, 18: {ends: []int{2}}},
+		"fanned-back":     {1: {opens: []int{0}}, 8: {ends: []int{0}, opens: []int{1}}, 10: {zombies: []int{1}}, 16: {ends: []int{1}, opens: []int{2}}, 20: {ends: []int{2}}},
 		"single":          {},
 	}, got)
 }

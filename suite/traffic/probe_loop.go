@@ -8,8 +8,9 @@ import (
 	"watershed.example/suite/history"
 )
 
-// RingTopic is the topic of [Loop].
-const RingTopic = "ring"
+// ringTopic is the topic of [Loop], behind what begins the names of a cluster that is
+// not ours alone.
+const ringTopic = "ring"
 
 // ringRecords is how many records the loop's first cluster holds.
 const ringRecords = 5
@@ -27,13 +28,14 @@ func Loop(ctx context.Context, rec *Recorder, ring []Source) error {
 	if len(ring) < 2 {
 		return fmt.Errorf("a loop of %d clusters", len(ring))
 	}
+	topic := ring[0].Cluster.named(ringTopic)
 	var sides []*sideMirror
 	defer func() {
 		for _, s := range sides {
-			s.close(ctx, RingTopic)
+			s.close(ctx, topic)
 		}
 	}()
-	p := Partition{RingTopic, 0}
+	p := Partition{topic, 0}
 	for i, src := range ring {
 		last := i == len(ring)-1
 		dst := ring[(i+1)%len(ring)].Cluster
@@ -43,13 +45,13 @@ func Loop(ctx context.Context, rec *Recorder, ring []Source) error {
 		}
 		sides = append(sides, s)
 		if i == 0 {
-			if err := s.seed(ctx, ringRecords, RingTopic); err != nil {
+			if err := s.seed(ctx, ringRecords, topic); err != nil {
 				return err
 			}
 		}
 		result := notCreated(created)
 		if created.Outcome == history.OK {
-			result = answerOf(s.Start(ctx, RingTopic))
+			result = answerOf(s.Start(ctx, topic))
 		}
 		if !last {
 			if result.Outcome != history.OK {
@@ -62,9 +64,9 @@ func Loop(ctx context.Context, rec *Recorder, ring []Source) error {
 			}
 			continue
 		}
-		probe := history.Probe{What: history.ProbeLoop, Topic: RingTopic, Result: result}
+		probe := history.Probe{What: history.ProbeLoop, Topic: topic, Result: result}
 		if result.Outcome == history.OK {
-			probe.After = s.settledState(ctx, RingTopic)
+			probe.After = s.settledState(ctx, topic)
 		}
 		s.probe(probe)
 	}
@@ -74,7 +76,8 @@ func Loop(ctx context.Context, rec *Recorder, ring []Source) error {
 // ringEnds reads the topic on every cluster of the loop to its end, and samples
 // its ends before and after.
 func ringEnds(ctx context.Context, rec *Recorder, ring []Source, sides []*sideMirror) error {
-	p := Partition{RingTopic, 0}
+	topic := ring[0].Cluster.named(ringTopic)
+	p := Partition{topic, 0}
 	var errs []error
 	for i, src := range ring {
 		if err := sides[i].raw.awaitEnd(ctx, p, ringRecords); err != nil {

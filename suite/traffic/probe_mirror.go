@@ -27,6 +27,8 @@ type Source struct {
 	Cluster   Cluster
 	Bootstrap string // what the mirror is created with
 	ID        string // the cluster's id
+	// Config is how a mirror makes itself known to it; nil for not at all.
+	Config map[string]string
 }
 
 // probeLimit bounds how long a probe waits for a state.
@@ -49,13 +51,14 @@ func newSideMirror(ctx context.Context, rec *Recorder, source Source, destinatio
 	if err != nil {
 		return nil, nil, err
 	}
+	name = destination.named(name)
 	c, err := NewControl(rec, destination, name)
 	if err != nil {
 		raw.Close()
 		return nil, nil, err
 	}
 	s := &sideMirror{Control: c, rec: rec, name: name, dst: destination, raw: raw}
-	return s, answerOf(c.Create(ctx, source.Bootstrap, expected)), nil
+	return s, answerOf(c.CreateWith(ctx, source.Bootstrap, expected, source.Config)), nil
 }
 
 // close ends the probe's mirror: its topics are stopped and it is deleted. What

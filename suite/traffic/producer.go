@@ -17,7 +17,9 @@ import (
 const (
 	requestTimeout  = 5 * time.Second
 	deliveryTimeout = 10 * time.Second
-	txnTimeout      = 60 * time.Second
+	// Transactions that are left open on purpose outlast any scenario, also on a
+	// machine that is very busy; brokers allow a quarter of an hour.
+	txnTimeout = 10 * time.Minute
 )
 
 // client is what a [Producer] writes with: franz-go's client, or Kafka's own.
@@ -64,7 +66,7 @@ type ProducerOptions struct {
 	Varied bool
 	// Java makes it a producer of Kafka's own client; nil for franz-go's.
 	Java *Java
-	// TransactionTimeout is how long a transaction may stay open; 0 for a minute.
+	// TransactionTimeout is how long a transaction may stay open; 0 for ten minutes.
 	TransactionTimeout time.Duration
 }
 

@@ -72,14 +72,23 @@ func (r *Raw) Grow(ctx context.Context, topics map[string]int32) error {
 			parts = append(parts, Partition{name, p})
 		}
 	}
-	resp, err := req.RequestWith(ctx, r.firstBroker())
-	if err != nil {
-		return fmt.Errorf("more partitions on cluster %s: %w", r.cluster.Name, err)
-	}
-	for _, t := range resp.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+	asked := false
+	if err := again(ctx, func() error {
+		resp, err := req.RequestWith(ctx, r.firstBroker())
+		if err != nil {
+			return fmt.Errorf("more partitions on cluster %s: %w", r.cluster.Name, err)
+		}
+		for _, t := range resp.Topics {
+			err := kerr.ErrorForCode(t.ErrorCode)
+			if err == nil || asked && errors.Is(err, kerr.InvalidPartitions) { // it has as many by now
+				continue
+			}
+			asked = true
 			return fmt.Errorf("%d partitions of topic %q on cluster %s: %w", topics[t.Topic], t.Topic, r.cluster.Name, err)
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	return r.awaitServed(ctx, parts)
 }

@@ -11,11 +11,16 @@ import (
 )
 
 func doctorCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "doctor",
-		Short: "Say what this machine can run, and why not the rest",
-		Args:  cobra.NoArgs,
+	var file string
+	cmd := &cobra.Command{
+		Use:     "doctor [--target FILE]",
+		Short:   "Say what this machine, or a target, can run, and why not the rest",
+		Args:    cobra.NoArgs,
+		Example: "  watershed doctor\n  watershed doctor --target target.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file != "" {
+				return doctorTarget(cmd, file)
+			}
 			var err error
 			line := func(what, says string) {
 				if err == nil {
@@ -50,4 +55,6 @@ func doctorCommand() *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&file, "target", "", "`FILE` that describes clusters which run already: what can be certified there")
+	return cmd
 }

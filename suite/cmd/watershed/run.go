@@ -49,6 +49,7 @@ a name; without any those of a default run are played. The same as go test ./sui
 	cmd.Flags().BoolVar(&short, "short", false, "some scenarios of each kind")
 	// The soak is go test's: it has the time limit and the repetition.
 	_ = cmd.Flags().MarkHidden("duration")
+	_ = cmd.Flags().MarkHidden("shrink") // as is making violations smaller
 	return cmd
 }
 
@@ -57,6 +58,16 @@ a name; without any those of a default run are played. The same as go test ./sui
 func selected(settings *engine.Settings, short bool, patterns []string) ([]engine.Scenario, error) {
 	if settings.Duration > 0 {
 		return nil, errors.New("-duration: a soak is run by go test ./suite -duration=…")
+	}
+	if settings.Shrink > 0 {
+		return nil, errors.New("-shrink: violations are shrunk by go test ./suite -shrink=…")
+	}
+	if settings.PlanGiven || settings.ReplayFile != "" {
+		if len(patterns) > 0 {
+			return nil, fmt.Errorf("pattern %q: -plan and -replay say what is played", patterns[0])
+		}
+		sc, err := settings.OneCase()
+		return []engine.Scenario{sc}, err
 	}
 	selection := engine.Default
 	switch {
@@ -145,7 +156,7 @@ func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scen
 
 // one plays one scenario.
 func one(ctx context.Context, settings *engine.Settings, folder string, sc engine.Scenario) (*engine.Result, error) {
-	again := "go run ./suite/cmd/watershed run '" + sc.Name + "' --seed=" + strconv.FormatUint(settings.Seed, 10) + " --launcher=" + settings.Launcher
+	again := "go run ./suite/cmd/watershed run " + settings.CaseFlags(sc.Name) + " --seed=" + strconv.FormatUint(settings.Seed, 10) + " --launcher=" + settings.Launcher
 	again += settings.BrokerFlags()
 	if settings.Nodes > 0 {
 		again += fmt.Sprintf(" --nodes=%d", settings.Nodes)

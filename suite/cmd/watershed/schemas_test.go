@@ -56,7 +56,7 @@ func samples(t *testing.T) map[string][]byte {
 	require.NotEmpty(t, r.Findings)
 	require.NoError(t, r.JSON(&files))
 	replay, err := engine.Replay{
-		Case: engine.Case{Seed: 1 << 63, Topology: "active-passive", Nodes: 1, Profile: check.ProfileV42, Defects: []string{"no-barrier"}}, Launcher: "process", Requirement: "BAR-1", Seen: 1, Tries: 2, Covers: []string{"x"},
+		Case: engine.Case{Seed: 1 << 63, Topology: "active-passive", Nodes: 1, Profile: check.ProfileV42, Defects: []string{"no-barrier"}}, Launcher: "process", Requirement: "BAR-1", Seen: 1, Tries: 2,
 	}.Encode()
 	require.NoError(t, err)
 	folder := t.TempDir()

@@ -1,0 +1,254 @@
+package certify_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"watershed.example/fixtures"
+	"watershed.example/fixtures/child"
+)
+
+// operatorVariable tells this binary that it is the operator's tool, and where the
+// operator is.
+const operatorVariable = "WATERSHED_OPERATOR"
+
+// operator has brokers, each behind an address of its own that stays. Its tool is
+// this binary: VERB CLUSTER NODE.
+type operator struct {
+	t      testing.TB
+	fabric *fixtures.Fabric
+	ln     net.Listener
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	brokers map[string]*broker
+}
+
+// broker is one of them.
+type broker struct {
+	name, log string
+	node      int
+	args      []string
+	links     map[string]*fixtures.Link // by listener
+	process   *child.Process
+	lifeline  *os.File
+	ready     *os.File
+}
+
+// asTool does what the tool was called for, in a process of its own.
+func asTool(socket string, args []string) int {
+	conn, err := net.Dial("unix", socket)
+	if err == nil {
+		defer func() { _ = conn.Close() }()
+		_, err = fmt.Fprintln(conn, strings.Join(args, " "))
+	}
+	answer := ""
+	if err == nil {
+		answer, err = bufio.NewReader(conn).ReadString('\n')
+	}
+	if err != nil || answer != "ok\n" {
+		fmt.Fprintln(os.Stderr, strings.TrimSpace(answer), err)
+		return 1
+	}
+	return 0
+}
+
+func newOperator(t testing.TB) *operator {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ws") // a socket's path has to be short
+	require.NoError(t, err)
+	o := &operator{t: t, fabric: fixtures.NewFabric(), brokers: map[string]*broker{}}
+	o.ln, err = net.Listen("unix", filepath.Join(dir, "o"))
+	require.NoError(t, err)
+	o.wg.Go(o.serve)
+	t.Cleanup(func() {
+		_ = o.ln.Close()
+		o.wg.Wait()
+		for _, b := range o.brokers {
+			b.end()
+		}
+		o.fabric.Close()
+		_ = os.RemoveAll(dir)
+	})
+	return o
+}
+
+func (o *operator) serve() {
+	for {
+		conn, err := o.ln.Accept()
+		if err != nil {
+			return
+		}
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		answer := "ok"
+		if err := o.do(strings.Fields(line)); err != nil {
+			answer = strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		_, _ = fmt.Fprintln(conn, answer)
+		_ = conn.Close()
+	}
+}
+
+func (o *operator) do(words []string) error {
+	if len(words) != 3 {
+		return fmt.Errorf("what is %q?", words)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := o.brokers[words[1]+"/"+words[2]]
+	if b == nil {
+		return fmt.Errorf("there is no node %s of %s", words[2], words[1])
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	switch words[0] {
+	case "kill":
+		b.end()
+		return nil
+	case "stop":
+		err := b.process.Stop(ctx)
+		b.end()
+		return err
+	case "start":
+		return b.start()
+	case "pause":
+		return b.process.Signal(syscall.SIGSTOP)
+	case "resume":
+		return b.process.Signal(syscall.SIGCONT)
+	}
+	return fmt.Errorf("what is %q?", words[0])
+}
+
+// setup is how an operator has set up a cluster.
+type setup struct {
+	nodes   int
+	profile string
+	defects []string
+	// flags of every broker beside these.
+	flags []string
+}
+
+// clusterID is made of a name of at most six characters.
+func clusterID(name string) string { return "AAAAAAAAQACAAAAA" + (name + "AAAAAA")[:6] }
+
+// cluster starts a cluster and returns its addresses.
+func (o *operator) cluster(name string, s setup) []string {
+	o.t.Helper()
+	dir := o.t.TempDir()
+	link := func(kind string) *fixtures.Link {
+		l, err := o.fabric.Add(kind+"->"+name, name, s.nodes)
+		require.NoError(o.t, err)
+		return l
+	}
+	links := map[string]*fixtures.Link{"client": link("client")}
+	if s.nodes > 1 {
+		links["replication"], links["quorum"] = link("replication"), link("quorum")
+	}
+	for n := 1; n <= s.nodes; n++ {
+		b := &broker{name: name, node: n, links: links, log: filepath.Join(dir, fmt.Sprintf("%d.log", n))}
+		b.args = []string{
+			"serve", "--data-dir", filepath.Join(dir, strconv.Itoa(n)), "--node-id", strconv.Itoa(n), "--cluster-id", clusterID(name),
+			"--listen", "127.0.0.1:0", "--advertise", links["client"].Address(n), "--profile", s.profile,
+		}
+		if s.nodes > 1 {
+			b.args = append(b.args, "--listener", "replication=127.0.0.1:0/"+links["replication"].Address(n), "--raft-listen", "127.0.0.1:0",
+				"--topic-defaults", "min.insync.replicas=2")
+			for v := 1; v <= s.nodes; v++ {
+				b.args = append(b.args, "--voter", fmt.Sprintf("%d=%s", v, links["quorum"].Address(v)))
+			}
+		}
+		if len(s.defects) > 0 {
+			b.args = append(b.args, "--test-hooks", filepath.Join(o.ln.Addr().String()+name+strconv.Itoa(n)))
+		}
+		for _, d := range s.defects {
+			b.args = append(b.args, "--defect", d)
+		}
+		b.args = append(b.args, s.flags...)
+		o.brokers[name+"/"+strconv.Itoa(n)] = b
+		require.NoError(o.t, b.start())
+	}
+	return links["client"].Addresses()
+}
+
+// start begins a life of the broker, and puts it behind its addresses as soon as it
+// says where it listens.
+func (b *broker) start() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	readyR, readyW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	lifeR, lifeW, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, readyR.Close(), readyW.Close())
+	}
+	b.process, err = child.Start(child.Spec{
+		Path: exe, Args: append(b.args, "--ready-fd", "3", "--lifeline-fd", "4"), Env: []string{"WATERSHED_BROKER_CHILD=1"},
+		Dir: filepath.Dir(b.log), Log: b.log, ExtraFiles: []*os.File{readyW, lifeR},
+	})
+	_, _ = readyW.Close(), lifeR.Close()
+	if err != nil {
+		return errors.Join(err, readyR.Close(), lifeW.Close())
+	}
+	b.lifeline, b.ready = lifeW, readyR
+	go b.connect(readyR) // ends with the process
+	return nil
+}
+
+func (b *broker) connect(ready *os.File) {
+	lines := bufio.NewScanner(ready)
+	for lines.Scan() {
+		var says struct {
+			Listeners map[string]string `json:"listeners"`
+			Quorum    string            `json:"quorum"`
+		}
+		if json.Unmarshal(lines.Bytes(), &says) != nil {
+			continue
+		}
+		if says.Quorum != "" && b.links["quorum"] != nil {
+			b.links["quorum"].Connect(b.node, says.Quorum)
+		}
+		for name, at := range says.Listeners {
+			if l := b.links[name]; l != nil {
+				l.Connect(b.node, at)
+			}
+		}
+	}
+}
+
+// end kills the broker, if it lives.
+func (b *broker) end() {
+	if b.process == nil {
+		return
+	}
+	_ = b.process.Kill()
+	_, _ = b.lifeline.Close(), b.ready.Close()
+	for _, l := range b.links {
+		l.Connect(b.node, "")
+	}
+	b.process = nil
+}
+
+// tool is a command of the operator's, as target files have them.
+func (o *operator) tool(verb string) string {
+	exe, err := os.Executable()
+	require.NoError(o.t, err)
+	return fmt.Sprintf("[env, %s=%s, %s, %s, '{{.Cluster}}', '{{.Node}}']", operatorVariable, o.ln.Addr(), exe, verb)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"watershed.example/fixtures"
+	"watershed.example/fixtures/target"
+	"watershed.example/mirrorrpc"
+	"watershed.example/suite/contract"
+	"watershed.example/suite/engine"
+)
+
+// doctorTarget says what can be certified on a target, and makes nothing there but
+// one topic, which it deletes.
+func doctorTarget(cmd *cobra.Command, file string) error {
+	t, err := target.Load(file)
+	if err != nil {
+		return err
+	}
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	line := func(what, format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%-22s %s\n", what, fmt.Sprintf(format, args...))
+		}
+	}
+	found, ferr := engine.FindTarget(ctx, t, fmt.Sprintf("%x", time.Now().UnixMilli()))
+	if ferr != nil {
+		return ferr
+	}
+	line("product", "%s, profile %s", t.Product, t.Profile)
+	for i, s := range found.Seen() {
+		c := t.Clusters[i]
+		line("cluster "+c.Name, "id %s, %d brokers, %s", s.ID, len(s.Brokers), spoken(c))
+		if level, ok := s.Features[mirrorrpc.Feature]; ok {
+			line("", "feature %s is at level %d", mirrorrpc.Feature, level)
+		} else if t.Mirroring != nil && t.Mirroring.Adapter == target.KIP1279 {
+			line("", "WARNING: it tells of no feature %s, which adapter kip1279 needs", mirrorrpc.Feature)
+		}
+		can := fixtures.CapableOf(&target.Target{Clusters: []*target.Cluster{c}}, 1)
+		line("", "nodes: stop %s, kill %s, pause %s", yes(can.Stop), yes(can.Kill), yes(can.Pause))
+	}
+	if aerr := found.Allowed(ctx); aerr != nil {
+		return aerr
+	}
+	line("rights", "topics are created, written in transactions, and deleted; producers are described")
+	play, not := found.Scenarios(contract.L4)
+	for l := contract.L0; l <= contract.L4; l++ {
+		n, all := 0, 0
+		for _, sc := range play {
+			if sc.Level() == l {
+				n++
+			}
+		}
+		why := map[string]bool{}
+		var reasons []string
+		for _, u := range not {
+			if u.Scenario.Level() == l {
+				all++
+				if !why[u.Why] {
+					why[u.Why] = true
+					reasons = append(reasons, u.Why)
+				}
+			}
+		}
+		line("level "+l.String(), "%d of %d scenarios", n, n+all)
+		for _, r := range reasons {
+			line("", "not the others: %s", r)
+		}
+	}
+	return err
+}
+
+// spoken says how a cluster is spoken to.
+func spoken(c *target.Cluster) string {
+	how := "plain text"
+	if c.TLS != nil {
+		how = "TLS"
+		if c.TLS.Insecure {
+			how = "TLS WITHOUT VERIFYING CERTIFICATES"
+		}
+	}
+	if c.SASL != nil {
+		how += ", " + c.SASL.Mechanism + " as " + c.SASL.Username
+	}
+	return strings.TrimSpace(how)
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
