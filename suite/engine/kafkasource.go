@@ -14,7 +14,7 @@ import (
 // kafkaPatience is how many times as long as refbroker's the start of Apache
 // Kafka may take, and its first transaction: a machine that is busy with other
 // things takes that long.
-const kafkaPatience = 6
+const kafkaPatience = 10
 
 // KafkaSources are the scenarios whose source is Apache Kafka.
 func KafkaSources() []Scenario {
