@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/afero"
 	"github.com/stretchr/testify/require"
 
 	"watershed.example/refbroker/internal/host"
@@ -76,8 +77,11 @@ func (c stopCost) describe(before *stopCost) string {
 
 // stopMany times a stop. whole is one that cuts nothing.
 func stopMany(b *testing.B, partitions, producers int32, whole bool) stopCost {
-	c := startStopCluster(b)
-	c.whole = whole
+	return stopOn(b, &stopCluster{tb: b, whole: whole}, partitions, producers)
+}
+
+func stopOn(b *testing.B, c *stopCluster, partitions, producers int32) stopCost {
+	c.start(b)
 	defer c.close()
 	c.fill(partitions, producers)
 
@@ -112,8 +116,16 @@ func busy() time.Duration {
 	return time.Duration(ticks) * (time.Second / 100) // USER_HZ
 }
 
-func startStopCluster(b *testing.B) *stopCluster {
-	c := &stopCluster{tb: b, nodes: make([]*Node, 3)}
+// mayOpen says whether a process may have the files of so many partitions open, on
+// three nodes: each log is open twice, to write and to read.
+func mayOpen(b *testing.B, partitions int32) bool {
+	var limit syscall.Rlimit
+	require.NoError(b, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	return uint64(partitions)*3*2+1000 < limit.Cur
+}
+
+func (c *stopCluster) start(b *testing.B) {
+	c.nodes = make([]*Node, 3)
 	voters := map[int32]string{}
 	for id := range c.nodes {
 		voters[int32(id)] = freeAddress(b)
@@ -121,6 +133,9 @@ func startStopCluster(b *testing.B) *stopCluster {
 	var starting sync.WaitGroup
 	for id := range c.nodes {
 		h := host.Real()
+		if c.inMemory {
+			h.FS = afero.NewMemMapFs()
+		}
 		h.FS = countedFS{h.FS, &c.syncs}
 		cfg := Config{
 			Host: h, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), DataDir: b.TempDir(),
@@ -139,7 +154,6 @@ func startStopCluster(b *testing.B) *stopCluster {
 	}
 	starting.Wait()
 	require.False(b, b.Failed())
-	return c
 }
 
 func (c *stopCluster) close() {

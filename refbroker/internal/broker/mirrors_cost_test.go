@@ -102,6 +102,8 @@ type stopCluster struct {
 	syncs atomic.Int64
 	// whole: no transaction is open, so that a stop cuts nothing.
 	whole bool
+	// inMemory: the files are, so that there may be more of them than a process may open.
+	inMemory bool
 }
 
 // stop stops the mirror, and waits until all nodes know that it is.
