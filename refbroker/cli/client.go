@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/magiconair/properties"
 	"github.com/spf13/pflag"
@@ -21,7 +22,7 @@ type clientFlags struct {
 }
 
 func (f *clientFlags) register(flags *pflag.FlagSet, whose string) {
-	flags.StringVar(&f.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of "+whose)
+	flags.StringVar(&f.bootstrap, "bootstrap-server", "127.0.0.1:9092", "`HOST:PORT` of a broker of "+whose+", or of several with commas between: one that is down is passed over")
 	flags.StringVar(&f.config, "command-config", "", "`FILE` of properties by Kafka's names, for a cluster with TLS or SASL: security.protocol, sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM) …")
 }
 
@@ -46,7 +47,7 @@ func (f *clientFlags) client(id string, more ...kgo.Opt) (*kgo.Client, error) {
 		return who.Dial(ctx, f.dial, network, address)
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(f.bootstrap), kgo.Dialer(dial), kgo.ClientID(id), kgo.RequestRetries(3), kgo.DisableClientMetrics(),
+		kgo.SeedBrokers(strings.Split(f.bootstrap, ",")...), kgo.Dialer(dial), kgo.ClientID(id), kgo.RequestRetries(3), kgo.DisableClientMetrics(),
 	}
 	if who.SASL != nil {
 		options = append(options, kgo.SASL(who.SASL))

@@ -19,6 +19,10 @@ func TestGroupsAreListedDescribedAndDeleted(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Equal(t, "GROUP  STATE  PROTOCOL-TYPE\n", stdout)
 
+	code, stdout, stderr = run(t.Context(), "groups", "list", "--bootstrap-server", "127.0.0.1:1,"+r.Listeners["client"])
+	require.Zero(t, code, "another broker answers: %s", stderr)
+	require.Equal(t, "GROUP  STATE  PROTOCOL-TYPE\n", stdout)
+
 	cl, err := kgo.NewClient(kgo.SeedBrokers(r.Listeners["client"]), kgo.DisableClientMetrics())
 	require.NoError(t, err)
 	defer cl.Close()

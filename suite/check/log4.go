@@ -67,14 +67,23 @@ func (j *judge) lastCut(cluster, topic string, index int32) int64 {
 	var since int64
 	for _, other := range j.trial.views {
 		q := other.part(topic, index)
-		if other.edge.Destination != cluster || q == nil || min(other.edge.started, other.edge.stopRequested) > j.end.seq {
+		if other.edge.Destination != cluster || q == nil || !j.saw(min(other.edge.started, other.edge.stopRequested)) {
 			continue
 		}
+		for _, up := range other.upstream() { // what that cuts is given up here
+			switch u := up.part(topic, index); {
+			case u == nil:
+			case j.brokeOff(u):
+				return never
+			case j.saw(u.stopped):
+				since = max(since, u.stopped)
+			}
+		}
 		switch {
-		case q.stopped <= j.end.seq:
+		case j.saw(q.stopped):
 			since = max(since, q.stopped)
-		case other.edge.stopRequested <= j.end.seq:
-			return never // cut, or not yet
+		case j.brokeOff(q):
+			return never
 		default:
 			since = max(since, q.mirroring)
 		}

@@ -29,23 +29,42 @@ func (j *judge) upstream() []*judge {
 }
 
 // steady is since when the source's log at the episode's end tells what the
-// destination mirrored: since the last stop upstream.
+// destination mirrored: since the last stop upstream; never where the run broke
+// off amid one.
 func (j *judge) steady(p *part) int64 {
 	since := p.mirroring
 	for _, other := range j.upstream() {
-		if q := other.part(p.topic, p.index); q != nil && q.stopped < j.edge.stopRequested {
+		q := other.part(p.topic, p.index)
+		switch {
+		case q == nil:
+		case j.brokeOff(q):
+			return never
+		case q.stopped < j.edge.stopRequested:
 			since = max(since, q.stopped)
 		}
 	}
 	return since
 }
 
+// brokeOff says whether the run broke off amid the stop of a partition upstream:
+// whether its log was cut by then, nobody knows.
+func (j *judge) brokeOff(q *part) bool {
+	return q.stopped == never && j.saw(q.stopRequested)
+}
+
+// saw says whether a moment lies within the view.
+func (j *judge) saw(moment int64) bool { return moment != never && moment <= j.end.seq }
+
 // recut is the lowest offset at which a stop upstream made the destination cut
 // its log while it mirrored; never where none did.
 func (j *judge) recut(p *part) int64 {
 	lowest := never
 	for _, other := range j.upstream() {
-		if q := other.part(p.topic, p.index); q != nil && q.lead != nil && q.stopped > p.mirroring && q.stopped < p.stopped {
+		q := other.part(p.topic, p.index)
+		if q == nil || q.lead == nil {
+			continue
+		}
+		if j.brokeOff(q) || q.stopped > p.mirroring && q.stopped < p.stopped {
 			lowest = min(lowest, q.lead.cut)
 		}
 	}
