@@ -199,7 +199,9 @@ func TestADeclarationOfTheRunNeedsOneEpisode(t *testing.T) {
 // was cut since the end of the chain mirrored it.
 func TestARunThatBrokeOffAmidAStopUpstreamIsNotHeldAgainstTheOneBelow(t *testing.T) {
 	s := shapes["chain"](nil)
-	k := slices.IndexFunc(s.events, func(e history.Event) bool { return e.Episode == 1 && e.Phase != nil && e.Phase.Name == history.StopRequested })
+	k := slices.IndexFunc(s.events, func(e history.Event) bool {
+		return e.Episode == 1 && e.Phase != nil && e.Phase.Name == history.StopRequested
+	})
 	require.Positive(t, k)
 	request, epoch := s.events[k], int32(0)
 	s.events = s.events[:k]
