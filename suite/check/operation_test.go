@@ -224,6 +224,13 @@ func TestOperationFindsWhatIsWrong(t *testing.T) {
 			o.state("v", "STOPPING", "settled", "", -1, 0)
 			o.state("w", "MIRRORING", "", "", 0, time.Minute)
 		}},
+		{"OPS-2", "round and round", UntoldState, func(o *told) {
+			for range 8 {
+				o.state("v", "STOPPING", "settled", "", -1, time.Second)
+				o.state("v", "STOPPING", "truncated", "", -1, time.Second)
+			}
+			o.state("v", "STOPPED", "", "", -1, time.Second)
+		}},
 		{"OPS-2", "failed without a cause when its mirror was deleted", UntoldState, func(o *told) {
 			o.state("v", "FAILED", "", "", -1, 0)
 			o.deleted()

@@ -58,6 +58,9 @@ func (t *trial) ops1(r *ruling) {
 	r.saw("stops accepted in %d states, one topic told that it is in no mirror; %s", len(stopStates), lost)
 }
 
+// mostRounds is how often a stop may come to the same step.
+const mostRounds = 3
+
 // stuckFor is how long a step that does not go on may keep its cause to itself.
 const stuckFor = 8 * time.Second
 
@@ -196,6 +199,7 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 		since int64
 		cause string
 		held  bool // at a gate by the suite itself
+		steps map[string]int
 	}
 	now := map[string]*stay{}
 	gates := map[string]int{} // points held, by cluster
@@ -237,13 +241,19 @@ func (t *trial) stuckSteps(r *ruling) (causes int) {
 		}
 		key := m.Cluster + "/" + history.Place(m.Topic, m.Partition)
 		s := now[key]
-		// One that goes from step to step is slow, not stuck.
-		if s != nil && (s.e.Mirror.State != m.State || s.e.Mirror.Step != m.Step) {
+		// One that goes from step to step is slow, not stuck, and so is one that
+		// begins anew where its leader was lost; one that goes round and round is.
+		steps := map[string]int{}
+		if s != nil && s.e.Mirror.State == m.State {
+			steps = s.steps
+		}
+		if s != nil && (s.e.Mirror.State != m.State || s.e.Mirror.Step != m.Step && steps[m.Step] < mostRounds) {
 			end(s, e.At)
 			s = nil
 		}
 		if s == nil {
-			s = &stay{e: e, since: e.At, held: gates[m.Cluster] > 0}
+			steps[m.Step]++
+			s = &stay{e: e, since: e.At, held: gates[m.Cluster] > 0, steps: steps}
 			now[key] = s
 		}
 		if m.State == "FAILED" || slices.Contains(transient, m.State) {

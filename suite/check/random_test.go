@@ -177,32 +177,44 @@ func TestAReadFromBeforeTheCutIsNotHeldAgainstTheView(t *testing.T) {
 // What a source acknowledged, and cut before its log was saved, its readers and
 // those of its mirrors may have seen: the writer's history is the witness.
 func TestAReadOfWhatTheSourceCutSinceNeedsItsAcknowledgement(t *testing.T) {
+	const sent, ended, read = "sent", "ended", "read"
 	for name, tc := range map[string]struct {
+		txn    int64
 		intent history.Intent
 		answer history.Result
 		at     int64
+		order  []string
 		want   bool
 	}{
-		"acknowledged there":      {history.IntentNone, ok, 40, true},
-		"committed there":         {history.IntentCommit, ok, 40, true},
-		"aborted there":           {history.IntentAbort, ok, 40, false},
-		"left open there":         {history.IntentOpen, ok, 40, false},
-		"acknowledged elsewhere":  {history.IntentNone, ok, 39, false},
-		"refused by the producer": {history.IntentNone, refusedBy(readOnly), 40, false},
+		"acknowledged there":      {history.NoTxn, history.IntentNone, ok, 40, []string{sent, read}, true},
+		"acknowledged elsewhere":  {history.NoTxn, history.IntentNone, ok, 39, []string{sent, read}, false},
+		"refused by the producer": {history.NoTxn, history.IntentNone, refusedBy(readOnly), 40, []string{sent, read}, false},
+		"sent later":              {history.NoTxn, history.IntentNone, ok, 40, []string{read, sent}, false},
+		"committed there":         {5, history.IntentCommit, ok, 40, []string{sent, ended, read}, true},
+		"committed later":         {5, history.IntentCommit, ok, 40, []string{sent, read, ended}, false},
+		"aborted there":           {5, history.IntentAbort, ok, 40, []string{sent, ended, read}, false},
+		"left open there":         {5, history.IntentOpen, ok, 40, []string{sent, read}, false},
 	} {
 		w := newWorld(0)
+		tag := w.tag("A", "cut-since", tc.txn, tc.intent)
 		n := len(w.events)
-		tag := w.tag("A", "cut-since", history.NoTxn, tc.intent)
 		w.send(spec{pid: 70, tags: []history.Tag{tag}}, history.Idempotent, tc.at, "", tc.answer)
-		sent := slices.Clone(w.events[n:])
+		parts := map[string][]history.Event{
+			sent:  slices.Clone(w.events[n:]),
+			ended: {{Kind: history.KindTxnEndBegin, Op: 900, Txn: &history.Txn{Cluster: "A", Writer: "cut-since", Number: tc.txn, Intent: tc.intent}}},
+			read: {{Kind: history.KindRead, Read: &history.Observed{
+				Reader: "early", Cluster: "B", Topic: "t", Isolation: history.ReadCommitted, Offset: 40, Tag: tag.String(),
+			}}},
+		}
 		w.events = w.events[:n]
-		w.insertBefore(isPhase(history.StopRequested), append(sent, history.Event{Kind: history.KindRead, Read: &history.Observed{
-			Reader: "early", Cluster: "B", Topic: "t", Isolation: history.ReadCommitted, Offset: 40, Tag: tag.String(),
-		}})...)
+		var all []history.Event
+		for _, part := range tc.order {
+			all = append(all, parts[part]...)
+		}
+		w.insertBefore(isPhase(history.StopRequested), all...)
 		j := newTrial(w.evidence(t)).views[0]
-		p := j.part("t", 0)
-		streams := j.seenIn(p)
+		streams := j.seenIn(j.part("t", 0))
 		k := slices.IndexFunc(streams, func(s *stream) bool { return s.Reader == "early" })
-		require.Equal(t, tc.want, j.tookThere(p, streams[k].runs[0].one(0)), name)
+		require.Equal(t, tc.want, j.tookThere(j.part("t", 0), streams[k].runs[0].one(0)), name)
 	}
 }

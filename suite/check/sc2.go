@@ -86,8 +86,8 @@ func (a *alone) identities(r *ruling) (rolled, wrote int) {
 			bad(fmt.Sprintf("an epoch above %d: it fences who had that", before.epoch))
 		case now.id == before.id && now.epoch > highest:
 			bad(fmt.Sprintf("a new id: epochs end at %d", highest))
-		case now.id != before.id && now.epoch > newest(n):
-			bad(fmt.Sprintf("a new id at epoch %d at the most", newest(n)))
+		case now.id != before.id && now.epoch > newest(n, before.epoch):
+			bad(fmt.Sprintf("a new id at epoch %d at the most", newest(n, before.epoch)))
 		case now.id != before.id && before.epoch >= highest-1:
 			rolled++
 			for _, o := range a.order {
@@ -106,8 +106,8 @@ func (a *alone) identities(r *ruling) (rolled, wrote int) {
 // transactions version 2 an InitProducerId that has to abort a transaction at the
 // last epoch spends epoch 0 of the new id on that (Kafka's TransactionCoordinator,
 // endTransaction: the id rolls over where the epoch would), and answers 1.
-func newest(n *history.InitPID) int16 {
-	if n.ByEndTxn {
+func newest(n *history.InitPID, before int16) int16 {
+	if n.ByEndTxn || before < highest-1 {
 		return 0
 	}
 	return 1

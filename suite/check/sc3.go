@@ -90,6 +90,7 @@ func (a *alone) stable(r *ruling, p *alonePart, event int) int64 {
 // and a fetch reads both without the log's lock (UnifiedLog, updateHighWatermarkMetadata
 // and read). It is the one from before the batch below the high watermark, which
 // is a marker; nobody has seen a later one, and whoever asks next sees the right one.
+// That is rare: a partition that is caught so twice is late.
 func (a *alone) catchesUp(p *alonePart, event int, want int64) bool {
 	f := a.ev.Events[event].Fetch
 	last := p.lead.at(f.HighWatermark - 1)
@@ -109,7 +110,9 @@ func (a *alone) catchesUp(p *alonePart, event int, want int64) bool {
 		case i < event && next.LastStableOffset >= want:
 			return false // it went back
 		case i > event:
-			return next.LastStableOffset == p.lead.stableOffset(next.HighWatermark) && next.LastStableOffset >= want
+			ok := !p.caughtUp && next.LastStableOffset == p.lead.stableOffset(next.HighWatermark) && next.LastStableOffset >= want
+			p.caughtUp = true
+			return ok
 		}
 	}
 	return false

@@ -90,17 +90,27 @@ func (j *judge) shownThen(p *part, read seen) bool {
 }
 
 // tookThere says whether the source acknowledged that record at that offset
-// before it was seen, and its writer meant it to stay: the witness for what a
+// before it was seen, and its writer had it committed: the witness for what a
 // source showed, and cut before anybody copied its log.
 func (j *judge) tookThere(p *part, read seen) bool {
 	return slices.ContainsFunc(j.sentTo(p.Source, p.topic, p.index), func(o *operation) bool {
 		if o.result.Outcome != history.OK || o.began > read.seq || o.sent.stem == nil || o.sent.stem != read.stem {
 			return false
 		}
-		if intent := o.sent.Tag().Intent; intent != history.IntentNone && intent != history.IntentCommit {
-			return false // nobody committed it
+		if o.sent.Tag().Txn != history.NoTxn && !j.askedToCommit(o, read.seq) {
+			return false // nobody had committed it
 		}
 		k := read.offset - o.offset
 		return k >= 0 && k < int64(o.sent.Count) && read.is(record{index: o.sent.index + k, stem: o.sent.stem, offset: read.offset})
+	})
+}
+
+// askedToCommit says whether the writer had asked to commit the transaction of a
+// write before a moment.
+func (j *judge) askedToCommit(o *operation, before int64) bool {
+	return slices.ContainsFunc(j.ev.Events, func(e history.Event) bool {
+		t := e.Txn
+		return e.Seq < before && e.Kind == history.KindTxnEndBegin && t.Intent == history.IntentCommit &&
+			t.Cluster == o.sent.Cluster && t.Writer == o.sent.Writer && t.Number == o.sent.Tag().Txn
 	})
 }
