@@ -174,9 +174,12 @@ func strikes(act chaos.Act, role chaos.Role, point string) bool {
 		return role == chaos.Coordinator
 	case chaos.Depose:
 		return role != chaos.Follower
-	case chaos.DiskFull, chaos.SlowSync:
+	case chaos.DiskFull:
 		// Of a cluster that is not written to, the stop itself is what writes.
 		return role == chaos.Source || point != lastPoint
+	case chaos.SlowSync:
+		// A write waits for no sync, a stop does.
+		return role != chaos.Source && point != lastPoint
 	}
 	return true
 }
