@@ -29,9 +29,6 @@ func (p *packer) parts(at, rel string) ([]Part, error) {
 	var from, end int64 // of the part that is being gathered: batches lie one behind the other
 	left := -1          // bytes that are still to come, -1 outside a part
 	finish := func() error {
-		if left < 0 {
-			return nil
-		}
 		left = -1
 		e := entry{File: File{Path: fmt.Sprintf("%s.part-%020d", path.Join(RunDir, rel), from), Size: end - from}, disk: at, from: from}
 		if err := e.seal(nil); err != nil {
@@ -46,7 +43,10 @@ func (p *packer) parts(at, rel string) ([]Part, error) {
 		var problem *wirelog.Problem
 		switch {
 		case errors.Is(err, io.EOF), errors.As(err, &problem):
-			return parts, errors.Join(finish(), s.Close())
+			if err = s.Close(); left >= 0 {
+				err = errors.Join(err, finish())
+			}
+			return parts, err
 		case err != nil:
 			return parts, errors.Join(err, s.Close())
 		}
