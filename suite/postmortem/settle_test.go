@@ -184,6 +184,7 @@ func TestManyTransactionsOfOneProducer(t *testing.T) {
 	require.ErrorIs(t, j.torn(stopped), context.Canceled)
 	_, err := j.report(stopped)
 	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "at the report on orders-0")
 }
 
 // Transactions of one partition, all at one time, are no parts of each other.
