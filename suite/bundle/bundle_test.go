@@ -4,9 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +91,8 @@ func TestABundleHoldsTheRun(t *testing.T) {
 		"run/result.json", "run/s/broker/B-1.log", "run/s/history.jsonl", "run/s/logs/B/1/t2-0/" + logName, "run/s/logs/B/1/t2-0/empty.txnindex",
 		"run/s/logs/B/1/t2-0/x.timeindex", "run/s/run.json",
 	}, names)
-	require.Equal(t, []LeftOut{{Path: "run/s/data", Why: "the brokers' own folders; what was judged of them is in the logs"}}, m.LeftOut)
+	require.Equal(t, []LeftOut{{Path: "run/s/data", Why: "the brokers' own folders; what was judged of them is in the logs", Reason: Brokers}}, m.LeftOut)
+	require.False(t, m.Lacks("run/s"))
 	require.Equal(t, "kafka", m.Facts["launcher"])
 	require.Equal(t, "2026-11-30T12:00:00Z", m.Made)
 }
@@ -168,12 +171,47 @@ func TestALargeLogIsLeftOutButForFindings(t *testing.T) {
 		}
 	}
 	require.Len(t, large, 2)
+	require.True(t, m.Lacks("run/s"))
+	require.False(t, m.Lacks("run/"+"other"))
 	require.Empty(t, large[0].Parts, "of far-0 no finding tells")
 	require.Len(t, large[1].Parts, 1)
 	part, err := os.ReadFile(filepath.Join(dir, large[1].Parts[0].Path))
 	require.NoError(t, err)
 	from := large[1].Parts[0].Position
 	require.True(t, bytes.Equal(log[from:from+int64(len(part))], part), "the part is what lies there")
+}
+
+// Of a long log a part begins and ends about 64 KiB from its finding.
+func TestPartsOfALongLogAreBounded(t *testing.T) {
+	one, err := os.ReadFile(segments)
+	require.NoError(t, err)
+	first := one[:12+binary.BigEndian.Uint32(one[8:])]
+	var log []byte
+	const batches = 8000
+	for offset := range uint64(batches) { // which the checksum does not cover
+		log = append(log, first...)
+		binary.BigEndian.PutUint64(log[len(log)-len(first):], 100*offset)
+	}
+	require.Greater(t, len(log), 5*aroundBytes)
+	var around []Place
+	for _, offset := range []int64{0, 100 * batches / 2, 100 * (batches - 1)} {
+		around = append(around, Place{Cluster: "B", Node: 1, Topic: "far", Partition: 0, Offset: offset})
+	}
+	m, dir := opened(t, written(t, aRun(t, map[string]string{"s/logs/B/1/far-0/" + logName: string(log)}), Options{MaxFile: 100_000, Around: around}))
+	large := m.LeftOut[slices.IndexFunc(m.LeftOut, func(l LeftOut) bool { return l.Reason == Large })]
+	require.Len(t, large.Parts, 3)
+	half := aroundBytes / len(first) * len(first)
+	for i, part := range large.Parts {
+		data, err := os.ReadFile(filepath.Join(dir, part.Path))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(log[part.Position:part.Position+int64(len(data))], data), "the part is what lies there")
+		want := half + len(first)
+		if i == 1 {
+			want += half
+			require.Equal(t, len(first)*batches/2-half, int(part.Position))
+		}
+		require.InDelta(t, want, len(data), float64(len(first)), "part %d", i)
+	}
 }
 
 // changed rewrites an archive: change sees each entry, and may add others.

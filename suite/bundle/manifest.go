@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -51,8 +54,29 @@ type LeftOut struct {
 	Size   int64  `json:"size,string"`
 	SHA256 string `json:"sha256,omitempty"`
 	Why    string `json:"why"`
+	Reason Reason `json:"reason"`
 	// Parts are files with the bytes around findings, of a log that is too large.
 	Parts []Part `json:"parts,omitempty"`
+}
+
+// Reason is why something was left out, for programs.
+type Reason string
+
+// The reasons.
+const (
+	Brokers   Reason = "brokers"   // the brokers' own folders, of which nothing is judged
+	Keys      Reason = "keys"      // a file for keys or passwords
+	Irregular Reason = "irregular" // no regular file
+	Large     Reason = "large"
+	Secret    Reason = "secret" // a secret stands in it
+)
+
+// Lacks says whether something is missing, or was changed, of what verdicts on the
+// evidence in a folder of the bundle rest on.
+func (m *Manifest) Lacks(folder string) bool {
+	within := func(path string) bool { return strings.HasPrefix(path, folder+"/") }
+	return slices.ContainsFunc(m.LeftOut, func(l LeftOut) bool { return l.Reason != Brokers && l.Reason != Keys && within(l.Path) }) ||
+		slices.ContainsFunc(m.Files, func(f File) bool { return f.Redacted > 0 && path.Ext(f.Path) == ".jsonl" && within(f.Path) })
 }
 
 // Part is a piece of a file that was left out.

@@ -108,7 +108,6 @@ func unpack(t *tar.Reader, into string) (map[string]string, error) {
 			return nil, fmt.Errorf("is torn or no archive: %w", err)
 		}
 		name := h.Name
-		all += h.Size
 		switch {
 		case h.Typeflag != tar.TypeReg:
 			return nil, fmt.Errorf("entry %q is no regular file", name)
@@ -116,9 +115,10 @@ func unpack(t *tar.Reader, into string) (map[string]string, error) {
 			return nil, fmt.Errorf("entry %q points out of the bundle", name)
 		case sums[name] != "":
 			return nil, fmt.Errorf("entry %q is there twice", name)
-		case all > maxUnpacked || len(sums) >= maxFiles:
+		case h.Size > maxUnpacked-all || len(sums) >= maxFiles:
 			return nil, fmt.Errorf("entry %q: unpacked it is more than %d bytes or %d files", name, int64(maxUnpacked), maxFiles)
 		}
+		all += h.Size // which any other order lets overflow
 		if sums[name], err = unpackOne(root, filepath.FromSlash(name), t); err != nil {
 			return nil, fmt.Errorf("entry %q: %w", name, err)
 		}

@@ -25,70 +25,55 @@ func (p *packer) parts(at, rel string) ([]Part, error) {
 	}
 	s := (&wirelog.Log{Dir: filepath.Dir(at), Segments: []string{filepath.Base(at)}}).Stream()
 	var parts []Part
-	var window []wirelog.Batch // copies of what lies before
-	var open []byte            // the part that is being gathered
-	var from int64
-	left := -1 // bytes that are still to come, -1 outside a part
-	finish := func() {
-		if left < 0 {
-			return
+	var window []int64  // where the batches before begin
+	var from, end int64 // of the part that is being gathered: batches lie one behind the other
+	left := -1          // bytes that are still to come, -1 outside a part
+	finish := func() error {
+		left = -1
+		e := entry{File: File{Path: fmt.Sprintf("%s.part-%020d", path.Join(RunDir, rel), from), Size: end - from}, disk: at, from: from}
+		if err := e.seal(nil); err != nil {
+			return err
 		}
-		name := fmt.Sprintf("%s.part-%020d", path.Join(RunDir, rel), from)
-		p.entries = append(p.entries, entry{File: File{Path: name, Size: int64(len(open)), SHA256: sumOfBytes(open)}, data: open})
-		parts = append(parts, Part{Path: name, Position: from})
-		open, left = nil, -1
+		p.entries = append(p.entries, e)
+		parts = append(parts, Part{Path: e.Path, Position: from})
+		return nil
 	}
 	for {
 		b, err := s.Next()
 		var problem *wirelog.Problem
 		switch {
 		case errors.Is(err, io.EOF), errors.As(err, &problem):
-			finish()
-			return parts, s.Close()
-		case err != nil:
+			if err = s.Close(); left >= 0 {
+				err = errors.Join(err, finish())
+			}
 			return parts, err
+		case err != nil:
+			return parts, errors.Join(err, s.Close())
 		}
 		hit := false
 		for o := range wanted {
 			hit = hit || o >= b.BaseOffset && o <= b.LastOffset()
 		}
+		if hit && left < 0 {
+			from, left = append(window, b.Position)[0], 0
+		}
+		end = b.Position + int64(len(b.Raw))
 		switch {
-		case hit && left < 0:
-			from = b.Position
-			for _, w := range window {
-				from = min(from, w.Position)
-				open = append(open, w.Raw...)
-			}
-			window, left = nil, aroundBytes
-			open = append(open, b.Raw...)
+		case hit:
+			left, window = aroundBytes, nil
 		case left >= 0:
-			open = append(open, b.Raw...)
-			left -= len(b.Raw)
-			if hit {
-				left = aroundBytes
-			}
-			if left <= 0 {
-				finish()
+			if left -= len(b.Raw); left <= 0 {
+				if err := finish(); err != nil {
+					return parts, errors.Join(err, s.Close())
+				}
 			}
 		default:
-			window = append(window, copied(b))
-			for size := total(window); len(window) > 1 && size > aroundBytes; size = total(window) {
+			window = append(window, b.Position)
+			for len(window) > 1 && end-window[0] > aroundBytes {
 				window = window[1:]
 			}
 		}
 	}
-}
-
-func copied(b wirelog.Batch) wirelog.Batch {
-	b.Raw = append([]byte(nil), b.Raw...)
-	return b
-}
-
-func total(all []wirelog.Batch) (n int) {
-	for _, b := range all {
-		n += len(b.Raw)
-	}
-	return n
 }
 
 // offsetsIn are the findings' offsets in the log whose segment rel is.

@@ -22,8 +22,9 @@ const taken = "[taken out]"
 // leaks are the forms in which configurations and logs show secrets. The first
 // group stays.
 var leaks = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)(sasl\.jaas\.config["']?\s*[=:]\s*["']?)[^\r\n]+`),
-	regexp.MustCompile(`(?i)([a-z0-9._-]*(?:password|passwd|secret|credential|token)["']?\s*[=:]\s*)(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;}"']+)`),
+	// As JSON has it, and as anything else does: there quotes stand within the value.
+	regexp.MustCompile(`(?i)("sasl\.jaas\.config"\s*:\s*)"(?:[^"\\]|\\.)*"|(sasl\.jaas\.config["']?\s*[=:]\s*)[^\r\n]+`),
+	regexp.MustCompile(`(?i)([a-z0-9._-]*(?:password|passwd|secret|credential|token)["']?\s*[=:]\s*)(?:"(?:[^"\\]|\\.)*"|'[^']*'|(?:\[taken out\]|[^\s,;}"'])+)`),
 	regexp.MustCompile(`()-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
 }
 
@@ -39,16 +40,17 @@ func redact(data []byte, secrets []string) ([]byte, int) {
 			data = bytes.ReplaceAll(data, []byte(s), []byte(taken))
 		}
 	}
-	if lower := bytes.ToLower(data); !slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(lower, []byte(w)) }) {
+	if !mentions(data) {
 		return data, n
 	}
 	for _, leak := range leaks {
 		data = leak.ReplaceAllFunc(data, func(m []byte) []byte {
-			if bytes.Contains(m, []byte(taken)) {
-				return m
+			groups := leak.FindSubmatch(m)[1:]
+			kept := groups[max(slices.IndexFunc(groups, func(g []byte) bool { return g != nil }), 0)]
+			if string(bytes.Trim(m[len(kept):], `"'`)) == taken {
+				return m // a secret that is known was all of it
 			}
 			n++
-			kept := leak.FindSubmatch(m)[1]
 			out := append(slices.Clone(kept), taken...)
 			if bytes.Contains(kept, []byte(`":`)) || bytes.Contains(kept, []byte(`" :`)) { // a number
 				out = append(append(append(slices.Clone(kept), '"'), taken...), '"')
@@ -62,12 +64,35 @@ func redact(data []byte, secrets []string) ([]byte, int) {
 	return data, n
 }
 
+// mentions says whether text has one of the words, piece by piece: a text may be large.
+func mentions(data []byte) bool {
+	const piece, overlap = 1 << 20, 16 // no word is longer
+	for from := 0; from < len(data); from += piece {
+		lower := bytes.ToLower(data[from:min(from+piece+overlap, len(data))])
+		if slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(lower, []byte(w)) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// MinSecret is how long a secret must be to be looked for in all text: a shorter
+// one, such as kafka or 1, stands everywhere without being told. Where a text
+// names a password, token or the like, its value is taken out however short.
+const MinSecret = 6
+
+// TooShort are those of the secrets that are not looked for in all text.
+func TooShort(secrets []string) []string {
+	return slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return s == "" || len(s) >= MinSecret })
+}
+
 // variants are the forms in which a secret may stand in text: as it is, and as
-// JSON and XML write it. The longest first, so that none is cut in two.
+// JSON and XML write it. The longest first, so that none is cut in two. Those of
+// [TooShort] are not looked for.
 func variants(secrets []string) []string {
 	var all []string
 	for _, s := range secrets {
-		if s == "" {
+		if len(s) < MinSecret {
 			continue
 		}
 		all = append(all, s, jsonText(s), xmlText(s))

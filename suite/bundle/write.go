@@ -45,7 +45,8 @@ type Place struct {
 
 const (
 	defaultMaxFile = 256 << 20
-	// maxText bounds the files that are read into memory to take secrets out.
+	// maxText bounds the files that are read into memory to take secrets out, one at
+	// a time.
 	maxText = 512 << 20
 )
 
@@ -54,6 +55,8 @@ type entry struct {
 	File
 	data []byte // nil: it is read from disk
 	disk string
+	from int64 // of a part of that file
+	text bool  // secrets are taken out of it
 }
 
 // Write packs the run's folder into an archive in the folder into, and returns
@@ -111,8 +114,8 @@ type packer struct {
 	entries  []entry
 }
 
-func (p *packer) leave(rel string, size int64, sum, why string, parts ...Part) {
-	p.manifest.LeftOut = append(p.manifest.LeftOut, LeftOut{Path: path.Join(RunDir, rel), Size: size, SHA256: sum, Why: why, Parts: parts})
+func (p *packer) leave(rel string, size int64, sum string, reason Reason, why string, parts ...Part) {
+	p.manifest.LeftOut = append(p.manifest.LeftOut, LeftOut{Path: path.Join(RunDir, rel), Size: size, SHA256: sum, Why: why, Reason: reason, Parts: parts})
 }
 
 func (p *packer) gather() error {
@@ -128,7 +131,7 @@ func (p *packer) gather() error {
 		if d.IsDir() {
 			// Beside a run's plan, data is what its brokers worked in.
 			if d.Name() == "data" && isThere(filepath.Join(filepath.Dir(at), "run.json")) {
-				p.leave(rel, 0, "", "the brokers' own folders; what was judged of them is in the logs")
+				p.leave(rel, 0, "", Brokers, "the brokers' own folders; what was judged of them is in the logs")
 				return fs.SkipDir
 			}
 			return nil
@@ -138,12 +141,12 @@ func (p *packer) gather() error {
 		case err != nil:
 			return err
 		case !info.Mode().IsRegular():
-			p.leave(rel, 0, "", "no regular file")
+			p.leave(rel, 0, "", Irregular, "no regular file")
 			return nil
 		case strings.HasPrefix(d.Name(), "watershed-") && strings.HasSuffix(d.Name(), ".tar.gz"):
 			return nil // an older bundle
 		case isKeyFile(d.Name()):
-			p.leave(rel, info.Size(), "", "a file for keys or passwords")
+			p.leave(rel, info.Size(), "", Keys, "a file for keys or passwords")
 			return nil
 		}
 		return p.file(at, rel, info.Size())
@@ -160,18 +163,12 @@ func (p *packer) file(at, rel string, size int64) error {
 	if isText(rel) {
 		if size > maxText {
 			sum, err := sumOf(at)
-			p.leave(rel, size, sum, fmt.Sprintf("text of more than %d bytes", maxText))
+			p.leave(rel, size, sum, Large, fmt.Sprintf("text of more than %d bytes", maxText))
 			return err
 		}
-		data, err := os.ReadFile(at)
-		if err != nil {
+		e.text = true
+		if err := e.seal(p.o.Secrets); err != nil {
 			return err
-		}
-		e.data, e.Redacted = redact(data, p.o.Secrets)
-		e.Size = int64(len(e.data))
-		e.SHA256 = sumOfBytes(e.data)
-		if e.data == nil {
-			e.data = []byte{}
 		}
 		p.entries = append(p.entries, e)
 		return nil
@@ -181,11 +178,11 @@ func (p *packer) file(at, rel string, size int64) error {
 	case err != nil:
 		return err
 	case secret:
-		p.leave(rel, size, "", "a secret of the target stands in it")
+		p.leave(rel, size, "", Secret, "a secret of the target stands in it")
 		return nil
 	case size > p.o.MaxFile:
 		parts, err := p.parts(at, rel)
-		p.leave(rel, size, sum, fmt.Sprintf("more than %d bytes", p.o.MaxFile), parts...)
+		p.leave(rel, size, sum, Large, fmt.Sprintf("more than %d bytes", p.o.MaxFile), parts...)
 		return err
 	}
 	e.SHA256 = sum
@@ -268,7 +265,7 @@ func (p *packer) write(file string) (sum string, err error) {
 		{File: File{Path: ManifestFile, Size: int64(len(manifest))}, data: manifest},
 	}
 	for _, e := range append(head, p.entries...) {
-		if err := e.put(t); err != nil {
+		if err := e.put(t, p.o.Secrets); err != nil {
 			return "", fmt.Errorf("%s: %w", e.Path, err)
 		}
 	}
@@ -280,7 +277,7 @@ func (p *packer) write(file string) (sum string, err error) {
 
 // put writes one file of the archive: its name and bytes, and nothing of the
 // machine that it was made on.
-func (e entry) put(t *tar.Writer) error {
+func (e entry) put(t *tar.Writer, secrets []string) error {
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.Path, Size: e.Size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}); err != nil {
 		return err
 	}
@@ -288,17 +285,40 @@ func (e entry) put(t *tar.Writer) error {
 		_, err := t.Write(e.data)
 		return err
 	}
+	was := e.SHA256
+	err := e.copy(t, secrets)
+	if errors.Is(err, tar.ErrWriteTooLong) || err == nil && e.SHA256 != was {
+		return errChanged
+	}
+	return err
+}
+
+var errChanged = errors.New("was changed while it was packed")
+
+// seal finds size and checksum of what will go in: a text is read once for that and
+// once more when it is packed, for a run may have many.
+func (e *entry) seal(secrets []string) error { return e.copy(io.Discard, secrets) }
+
+// copy writes the entry from disk, and sets its checksum to that of what it wrote.
+func (e *entry) copy(w io.Writer, secrets []string) error {
+	h := sha256.New()
+	w = io.MultiWriter(w, h)
+	defer func() { e.SHA256 = hex.EncodeToString(h.Sum(nil)) }()
+	if e.text {
+		data, err := os.ReadFile(e.disk)
+		if err != nil {
+			return err
+		}
+		data, e.Redacted = redact(data, secrets)
+		e.Size = int64(len(data))
+		_, err = w.Write(data)
+		return err
+	}
 	f, err := os.Open(e.disk)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	h := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(t, h), f); err != nil {
-		return err
-	}
-	if hex.EncodeToString(h.Sum(nil)) != e.SHA256 {
-		return errors.New("was changed while it was packed")
-	}
-	return nil
+	_, err = io.Copy(w, io.NewSectionReader(f, e.from, e.Size))
+	return err
 }

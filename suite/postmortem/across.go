@@ -2,19 +2,24 @@ package postmortem
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math"
 	"slices"
 )
 
 // across reports what only several partitions together show.
-func (j *judgement) across() {
-	for side := range j.sides {
-		for topic := range j.topics() {
-			j.unstopped(side, topic)
-			j.otherSources(side, topic)
+func (j *judgement) across(ctx context.Context) error {
+	for _, partitions := range j.topics() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for side := range j.sides {
+			j.unstopped(side, partitions)
+			j.otherSources(side, partitions)
 		}
 	}
-	j.torn()
+	return j.torn(ctx)
 }
 
 // topics are the partitions by topic.
@@ -28,11 +33,11 @@ func (j *judgement) topics() map[string][]*partition {
 
 // unstopped reports partitions without a barrier of the side's own where others of
 // the topic have one.
-func (j *judgement) unstopped(side int, topic string) {
+func (j *judgement) unstopped(side int, partitions []*partition) {
 	var with *barrier
 	var where *partition
 	var without []*partition
-	for _, p := range j.topics()[topic] {
+	for _, p := range partitions {
 		if p.lines[side] == nil || j.alone(p, side) {
 			continue
 		}
@@ -73,10 +78,10 @@ func (j *judgement) alone(p *partition, side int) bool {
 
 // otherSources reports own barriers of one topic that name different sources for
 // the same stop.
-func (j *judgement) otherSources(side int, topic string) {
+func (j *judgement) otherSources(side int, partitions []*partition) {
 	votes := map[string][]*partition{}
 	at := map[*partition]*barrier{}
-	for _, p := range j.topics()[topic] {
+	for _, p := range partitions {
 		if p.lines[side] == nil {
 			continue
 		}
@@ -88,7 +93,7 @@ func (j *judgement) otherSources(side int, topic string) {
 		}
 	}
 	// Two sides only: what a stop mirrored is the other one.
-	for _, p := range j.topics()[topic] {
+	for _, p := range partitions {
 		b := at[p]
 		if b == nil {
 			continue
@@ -128,63 +133,90 @@ func (j *judgement) otherSources(side int, topic string) {
 // together is how far apart the markers of one transaction are at the most, in milliseconds.
 const together = 10_000
 
-// torn reports transactions that were committed on one side, and of which the
-// other has one partition's part and not another's.
-func (j *judgement) torn() {
-	type part struct {
-		txn
-		p    *partition
-		pr   *pair
-		lane int // of the pair, whose transaction it is
-	}
-	kept := map[[2]int64][]part{} // by side and id
-	var cut []part
-	for _, p := range j.partitions {
-		for _, pr := range p.pairs {
-			for k := range pr.lanes {
-				stop := pr.barrierFrom(1 - k)
-				if pr.parted < 0 || stop == nil || stop.from > pr.parted {
-					continue
-				}
-				side := int64(pr.sides[k])
-				for _, t := range pr.tails[k].before {
-					if t.commit {
-						key := [2]int64{side, t.id}
-						kept[key] = append(kept[key], part{t, p, pr, k})
-					}
-				}
-				own := pr.barrierFrom(k)
-				for _, t := range pr.tails[k].ended {
-					if t.commit && (own == nil || t.last < own.from) {
-						cut = append(cut, part{t, p, pr, k})
-					}
-				}
-			}
-		}
-	}
-	for _, c := range cut {
-		k := c.lane
-		side := int64(c.pr.sides[k])
-		for _, o := range kept[[2]int64{side, c.id}] {
-			v2 := o.marker > o.epoch && c.marker > c.epoch
-			if o.p == c.p || o.marker != c.marker || o.epoch != c.epoch || !v2 && abs(o.ended-c.ended) > together || o.pr.sides != c.pr.sides {
-				continue
-			}
-			sure := "with transactions version 2 an epoch is of one transaction only"
-			if !v2 {
-				sure = "producer and epoch are the same, and the markers' times; another transaction of the same producer right after it would look like this"
-			}
-			c.p.findings.add(Finding{
-				Kind: TornTransaction, Sure: Measured, Side: c.pr.lanes[k].name, Folder: c.pr.lanes[k].folder, Offset: c.first, LastOffset: c.last, Affected: c.count,
-				What: fmt.Sprintf("a transaction of producer %d, epoch %d was committed (marker at %d); on %s its part in %s is there (marker at %d) and this one is not", c.id, c.epoch, c.last, c.pr.lanes[1-k].name, o.p.name(), o.last),
-				Why:  sure, Do: "have the application put the rest of the transaction there, or take back the part that is there",
-			})
-			break
-		}
-	}
+// part is a transaction's part in one partition.
+type part struct {
+	*txn
+	p    *partition
+	pr   *pair
+	lane int // of the pair, whose transaction it is
 }
 
-func abs(n int64) int64 { return max(n, -n) }
+// order sorts parts so that those that may be of one transaction lie together, by
+// the time of their markers.
+func (a part) order(b part) int {
+	return cmp.Or(slices.Compare(a.pr.sides[:], b.pr.sides[:]), cmp.Compare(a.lane, b.lane), cmp.Compare(a.id, b.id),
+		cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.marker, b.marker), cmp.Compare(a.ended, b.ended))
+}
+
+// alike says whether two parts are of the same producer, epoch and marker.
+func (a part) alike(b part) bool {
+	return a.pr.sides == b.pr.sides && a.lane == b.lane && a.id == b.id && a.epoch == b.epoch && a.marker == b.marker
+}
+
+// torn reports transactions that were committed on one side, and of which the
+// other has one partition's part and not another's.
+func (j *judgement) torn(ctx context.Context) error {
+	var kept, cut []part
+	for _, p := range j.partitions {
+		for _, pr := range p.pairs {
+			for k, t := range pr.tails {
+				for i := range t.before {
+					kept = append(kept, part{&t.before[i], p, pr, k})
+				}
+				for i := range t.ended {
+					cut = append(cut, part{&t.ended[i], p, pr, k})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(kept, part.order)
+	// A producer has many transactions in one partition, and only those of others
+	// count: elsewhere leads behind those of the same one.
+	elsewhere := make([]int, len(kept))
+	for i := len(kept) - 1; i >= 0; i-- {
+		elsewhere[i] = i + 1
+		if i+1 < len(kept) && kept[i+1].p == kept[i].p {
+			elsewhere[i] = elsewhere[i+1]
+		}
+	}
+	for n, c := range cut {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v2 := c.marker > c.epoch
+		earliest := *c.txn
+		earliest.ended -= together
+		if v2 {
+			earliest.ended = math.MinInt64
+		}
+		i, _ := slices.BinarySearchFunc(kept, part{&earliest, c.p, c.pr, c.lane}, part.order)
+		if i < len(kept) && kept[i].p == c.p {
+			i = elsewhere[i]
+		}
+		if i < len(kept) && kept[i].alike(c) && (v2 || kept[i].ended <= c.ended+together) {
+			c.torn(kept[i], v2)
+		}
+	}
+	return nil
+}
+
+// torn reports the part that was cut off of a transaction with another one that was not.
+func (a part) torn(o part, v2 bool) {
+	sure := "with transactions version 2 an epoch is of one transaction only"
+	if !v2 {
+		sure = "producer and epoch are the same, and the markers' times; another transaction of the same producer right after it would look like this"
+	}
+	lacks := "this one is not"
+	if a.first < a.pr.parted {
+		lacks = "this one was cut off before its marker"
+	}
+	here, there := a.pr.lanes[a.lane], a.pr.lanes[1-a.lane]
+	a.p.findings.add(Finding{
+		Kind: TornTransaction, Sure: Measured, Side: here.name, Folder: here.folder, Offset: a.first, LastOffset: a.last, Affected: a.count,
+		What: fmt.Sprintf("a transaction of producer %d, epoch %d was committed (marker at %d); on %s its part in %s is there (marker at %d) and %s", a.id, a.epoch, a.last, there.name, o.p.name(), o.last, lacks),
+		Why:  sure, Do: "have the application put the rest of the transaction there, or take back the part that is there",
+	})
+}
 
 // order sorts findings as a report shows them: the surest first.
 func order(a, b *Finding) int {

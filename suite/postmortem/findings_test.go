@@ -193,6 +193,22 @@ func TestTransactionThatIsTorn(t *testing.T) {
 	require.Contains(t, r.Findings[1].What, "orders-0 is there")
 }
 
+// The stop comes right before the transaction's marker, as it does for one that is
+// open when the mirror stops.
+func TestTransactionThatIsTornBeforeItsMarker(t *testing.T) {
+	root := t.TempDir()
+	open := inTxn(data(0, 5, 1, 0, "torn"))
+	a := write(t, root, "a", "orders-0", join(shared(), []spec{open, commit(0, 5, 2)}))
+	b := write(t, root, "b", "orders-0", join(shared(), []spec{open, commit(0, 5, 2), reset(1, idA)}))
+	write(t, root, "a", "orders-1", join(shared(), []spec{open, commit(0, 5, 2)}))
+	write(t, root, "b", "orders-1", join(shared(), []spec{open, abort(1, 5, 2), reset(1, idA)}))
+	r := judged(t, Side{Name: "A", Folders: []string{a}}, Side{Name: "B", Folders: []string{b}})
+	require.Contains(t, brief(r, Measured), "torn-transaction measured A 8 ")
+	torn := r.Findings[slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == TornTransaction })]
+	require.Equal(t, int32(1), torn.Partition)
+	require.Contains(t, torn.What, "orders-0 is there (marker at 9) and this one was cut off before its marker")
+}
+
 func TestBarrierThatNamesItsOwnCluster(t *testing.T) {
 	root := t.TempDir()
 	a, b := write(t, root, "a", "orders-0", join(shared(), onward())), write(t, root, "b", "orders-0", join(shared(), []spec{reset(1, idB)}))

@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,11 +25,11 @@ type identity struct {
 }
 
 // report brings everything together that no partition's bytes say alone.
-func (j *judgement) report() *Report {
+func (j *judgement) report(ctx context.Context) (*Report, error) {
 	j.identify()
 	for _, p := range j.partitions {
-		for _, pr := range p.pairs {
-			j.parting(p, pr)
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("judge files: stopped at the report on %s: %w", p.name(), err)
 		}
 		for i, l := range p.lines {
 			if l != nil {
@@ -39,8 +40,10 @@ func (j *judgement) report() *Report {
 			j.companions(p, l)
 		}
 	}
-	j.across()
-	return j.build()
+	if err := j.across(ctx); err != nil {
+		return nil, fmt.Errorf("judge files: stopped amid what partitions show together: %w", err)
+	}
+	return j.build(), nil
 }
 
 // identify finds the sides' cluster ids: said, from the brokers' own files, or by

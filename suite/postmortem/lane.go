@@ -100,4 +100,8 @@ func (l *lane) problem(p *wirelog.Problem) {
 // at says whether the lane's next batch begins at the offset.
 func (l *lane) at(offset int64) bool { return l.cur != nil && l.cur.BaseOffset == offset }
 
-func (l *lane) close() error { return l.stream.Close() }
+// close ends the reading, and gives up what only that needed.
+func (l *lane) close() error {
+	l.cur, l.batch, l.example = nil, wirelog.Batch{}, nil
+	return l.stream.Close()
+}

@@ -39,6 +39,10 @@ type line struct {
 	recent []txn // the last ones that ended, a ring
 	at     int
 	ended  []func(txn)
+
+	// Of the end, see settle.
+	open      int64 // transactions
+	forgotten int64 // producers
 }
 
 // span is what lies between two barriers.
@@ -80,9 +84,11 @@ type barrier struct {
 	time    int64
 	crc     uint32
 	source  string
-	aborted []txn // what the stop ended by markers of its own
-	open    int64 // transactions that nobody ended
-	before  int32 // leader epoch of the last batch below from
+	aborted []txn // what the stop ended by markers of its own; settle leaves the first
+	// abortions counts them all, once settled.
+	abortions int
+	open      int64 // transactions that nobody ended
+	before    int32 // leader epoch of the last batch below from
 }
 
 const (

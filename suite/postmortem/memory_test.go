@@ -8,16 +8,22 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// big writes a log of about size bytes into root/broker/orders-0: batches of 16
+// big writes a log of about size bytes into root/broker/orders-0.
+func big(t testing.TB, root, broker string, size int64, promoted bool) string {
+	return bigPartition(t, root, broker, 0, size, promoted)
+}
+
+// bigPartition writes a log of about size bytes into a partition's folder: batches of 16
 // records of 1 KiB, of many producers, in segments of 64 MiB. The side that was
 // promoted has a barrier in the middle.
-func big(t testing.TB, root, broker string, size int64, promoted bool) string {
+func bigPartition(t testing.TB, root, broker string, partition int, size int64, promoted bool) string {
 	t.Helper()
-	dir := filepath.Join(root, broker, "orders-0")
+	dir := filepath.Join(root, broker, fmt.Sprintf("orders-%d", partition))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	keys := make([]string, 16)
 	var file *os.File
@@ -133,20 +139,50 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// TestLargeFolder makes a folder of WATERSHED_POSTMORTEM_GB gigabytes and says how
-// fast it was judged and how much memory that took.
+// TestLargeFolder makes folders of WATERSHED_POSTMORTEM_GB gigabytes, of so many
+// partitions as WATERSHED_POSTMORTEM_PARTITIONS says, each with three replicas on
+// either side, and says how fast they were judged and how much memory that took.
 func TestLargeFolder(t *testing.T) {
-	var gigabytes int64
+	var gigabytes, partitions int64
 	if _, err := fmt.Sscan(os.Getenv("WATERSHED_POSTMORTEM_GB"), &gigabytes); err != nil || gigabytes <= 0 {
-		t.Skip("set WATERSHED_POSTMORTEM_GB=10 for a folder of 10 GB")
+		t.Skip("set WATERSHED_POSTMORTEM_GB=10 for folders of 10 GB")
 	}
-	most := peak(t, gigabytes*1_000_000_000/2)
-	require.Less(t, most, uint64(300_000_000))
+	if _, err := fmt.Sscan(os.Getenv("WATERSHED_POSTMORTEM_PARTITIONS"), &partitions); err != nil || partitions <= 0 {
+		partitions = 1
+	}
+	const replicas = 3
+	root := t.TempDir()
+	sides := []Side{{Name: "A"}, {Name: "B"}}
+	for i := range sides {
+		for r := range replicas {
+			sides[i].Folders = append(sides[i].Folders, filepath.Join(root, fmt.Sprintf("%c%d", 'a'+i, r)))
+			require.NoError(t, os.Mkdir(sides[i].Folders[r], 0o755))
+		}
+		for p := range int(partitions) {
+			first := filepath.Join(bigPartition(t, root, filepath.Base(sides[i].Folders[0]), p, gigabytes*1_000_000_000/2/replicas/partitions, i == 1), fmt.Sprintf("orders-%d", p))
+			for _, other := range sides[i].Folders[1:] { // the same file: it is read once more
+				require.NoError(t, os.Mkdir(filepath.Join(other, filepath.Base(first)), 0o755))
+				segments, err := filepath.Glob(filepath.Join(first, "*.log"))
+				require.NoError(t, err)
+				for _, s := range segments {
+					require.NoError(t, os.Link(s, filepath.Join(other, filepath.Base(first), filepath.Base(s))))
+				}
+			}
+		}
+	}
+	began := time.Now()
+	r, err := Judge(t.Context(), sides, Options{})
+	took := time.Since(began)
+	require.NoError(t, err)
+	require.Equal(t, Clean, r.Outcome, "%v", r.Findings)
+	t.Logf("%d partitions, %d bytes in %v: %.0f MB/s", len(r.Partitions), r.Bytes, took, float64(r.Bytes)/1e6/took.Seconds())
 	status, err := os.ReadFile("/proc/self/status")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, "VmHWM") {
-			t.Log(line)
+		var peak int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &peak); n == 1 {
+			t.Logf("resident at the most: %d MB", peak*1024/1_000_000)
+			require.Less(t, peak*1024, int64(300_000_000))
 		}
 	}
 }

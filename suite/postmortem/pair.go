@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"fmt"
+	"slices"
 
 	"watershed.example/suite/wirelog"
 )
@@ -59,8 +60,6 @@ type tail struct {
 	early     []head // the first ones
 	before    []txn  // that had ended where the logs part, the last ones
 	ended     []txn  // since, the first ones
-	taking    bool
-	openFrom  map[int64]openTxn // those that were open where the logs part
 }
 
 // hit is a batch that both sides hold behind where they part.
@@ -230,11 +229,15 @@ func (p *pair) part(offset int64) {
 	for i, l := range p.lanes {
 		t := p.tails[i]
 		t.prints = map[uint64]int64{}
-		t.before = append(append([]txn{}, l.line.recent[l.line.at:]...), l.line.recent[:l.line.at]...)
-		t.openFrom = map[int64]openTxn{}
-		t.taking = true
+		for _, e := range append(slices.Clone(l.line.recent[l.line.at:]), l.line.recent[:l.line.at]...) {
+			if e.last < offset {
+				t.before = append(t.before, e)
+			} else { // the line has taken the batch at the offset already
+				t.ended = append(t.ended, e)
+			}
+		}
 		l.line.ended = append(l.line.ended, func(e txn) {
-			if t.taking && len(t.ended) < maxRecent {
+			if len(t.ended) < maxRecent {
 				t.ended = append(t.ended, e)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 )
 
 // parting says what lies where two sides' logs part, and behind that.
-func (j *judgement) parting(p *partition, pr *pair) {
+func (pr *pair) parting(p *partition) {
 	pr.missing()
 	if pr.restamped > 0 {
 		p.findings.add(Finding{
@@ -28,7 +28,7 @@ func (j *judgement) parting(p *partition, pr *pair) {
 		}
 	}
 	if stopped < 0 && !pr.ended {
-		j.unbarred(p, pr)
+		pr.unbarred(p)
 	}
 }
 
@@ -155,7 +155,7 @@ func (pr *pair) lost(p *partition, k, by int, b *barrier) {
 }
 
 // unbarred reports logs that part where neither has a barrier.
-func (j *judgement) unbarred(p *partition, pr *pair) {
+func (pr *pair) unbarred(p *partition) {
 	if pr.common == 0 && (pr.lanes[0].topicID != pr.lanes[1].topicID || pr.lanes[0].topicID == "") {
 		p.findings.add(Finding{
 			Kind: NoCommonHistory, Sure: Measured, Side: pr.lanes[1].name, Folder: pr.lanes[1].folder, Offset: pr.parted,

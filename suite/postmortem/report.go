@@ -139,8 +139,8 @@ func (j *judgement) partition(p *partition) PartitionReport {
 			continue
 		}
 		lr := LogReport{
-			Side: l.side, Folder: l.folder, First: l.first, Next: l.next, Batches: l.batches, Records: l.records, Open: int64(len(l.span().open)),
-			Forgotten: l.span().table.forgotten, Barriers: []BarrierReport{},
+			Side: l.side, Folder: l.folder, First: l.first, Next: l.next, Batches: l.batches, Records: l.records, Open: l.open,
+			Forgotten: l.forgotten, Barriers: []BarrierReport{},
 		}
 		if l.batches > 0 {
 			lr.FirstTime, lr.LastTime = clock(l.firstTime), clock(l.lastTime)
@@ -153,7 +153,7 @@ func (j *judgement) partition(p *partition) PartitionReport {
 		for _, b := range l.barriers {
 			br := BarrierReport{
 				Offset: b.offset, L: b.from, LeaderEpoch: b.epoch, Source: b.source, Time: clock(b.time), WrittenBy: []string{},
-				Own: p.only(i, b), Aborted: len(b.aborted),
+				Own: p.only(i, b), Aborted: b.abortions,
 			}
 			for _, w := range j.writerOf(p, b) {
 				br.WrittenBy = append(br.WrittenBy, j.sides[w].Name)

@@ -41,8 +41,10 @@ func Judge(ctx context.Context, sides []Side, o Options) (*Report, error) {
 		return nil, fmt.Errorf("judge files: %w", err)
 	}
 	var all, done int64
+	counts := map[string]int{}
 	for _, r := range f.replicas {
 		all += r.size
+		counts[fmt.Sprintf("%s-%d", r.topic, r.partition)]++
 	}
 	passed := func(n int64) {
 		done += n
@@ -51,6 +53,7 @@ func Judge(ctx context.Context, sides []Side, o Options) (*Report, error) {
 		}
 	}
 	j := &judgement{sides: sides, found: f, bytes: all}
+	room := roomFor(len(counts), len(sides))
 	for rest := f.replicas; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(r *replica) bool { return r.topic != rest[0].topic || r.partition != rest[0].partition })
 		if n < 0 {
@@ -60,10 +63,11 @@ func Judge(ctx context.Context, sides []Side, o Options) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
+		p.settle(room)
 		j.partitions = append(j.partitions, p)
 		rest = rest[n:]
 	}
-	return j.report(), nil
+	return j.report(ctx)
 }
 
 // readPartition reads all replicas of one partition once, side by side.

@@ -39,8 +39,8 @@ func (j *judgement) story(p *partition) []string {
 				}
 			}
 		}
-		if n := len(l.span().open); n > 0 {
-			tell("  At its end %d transactions are open.", n)
+		if l.open > 0 {
+			tell("  At its end %d transactions are open.", l.open)
 		}
 	}
 	for _, pr := range p.pairs {
@@ -126,16 +126,15 @@ func (j *judgement) barrierStory(p *partition, side int, b *barrier) []string {
 	if len(writers) > 0 {
 		who = j.names(writers)
 	}
-	if len(b.aborted) > 0 {
+	if b.abortions > 0 {
 		var all []string
-		for i, t := range b.aborted {
-			if i == maxNamed {
-				all = append(all, "…")
-				break
-			}
+		for _, t := range b.aborted {
 			all = append(all, fmt.Sprintf("producer %d (open since offset %d, %s)", t.id, t.first, many(t.count, "record")))
 		}
-		s = append(s, fmt.Sprintf("offset %d: here %s stopped mirroring, and aborted %s that were open: %s.", b.from, who, many(int64(len(b.aborted)), "transaction"), list(all)))
+		if b.abortions > len(b.aborted) {
+			all = append(all, "…")
+		}
+		s = append(s, fmt.Sprintf("offset %d: here %s stopped mirroring, and aborted %s that were open: %s.", b.from, who, many(int64(b.abortions), "transaction"), list(all)))
 	}
 	kind := "a barrier"
 	switch {

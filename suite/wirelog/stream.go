@@ -110,11 +110,16 @@ func (s *Stream) open(name string) error {
 // shut ends the segment.
 func (s *Stream) shut() error {
 	s.Passed += s.size - s.pos
-	return s.Close()
+	return s.closeFile()
 }
 
-// Close ends the reading; the stream can't be used any more.
+// Close ends the reading, and gives the buffer up; the stream can't be used any more.
 func (s *Stream) Close() error {
+	s.buf, s.from, s.to = nil, 0, 0
+	return s.closeFile()
+}
+
+func (s *Stream) closeFile() error {
 	if s.file == nil {
 		return nil
 	}

@@ -46,6 +46,15 @@ func folder(t testing.TB, files map[string][]byte) *Log {
 	return l
 }
 
+// Who keeps a stream that is closed keeps no buffer with it.
+func TestClosedStreamHoldsNoBuffer(t *testing.T) {
+	s := folder(t, map[string][]byte{"0.log": golden(t, "B/t2-0")}).Stream()
+	_, err := s.Next()
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.Nil(t, s.buf)
+}
+
 func TestStreamReadsWhatReadReads(t *testing.T) {
 	one := golden(t, "B/t2-0")
 	tests := map[string]map[string][]byte{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,9 +37,14 @@ plans, with a checksum of each file. watershed judge reads it, and judges all of
 				if err != nil {
 					return fmt.Errorf("--secrets: %w", err)
 				}
+				var own []string
 				for line := range strings.Lines(string(data)) {
-					secrets = append(secrets, strings.TrimSpace(line))
+					own = append(own, strings.TrimSpace(line))
 				}
+				if n := len(bundle.TooShort(own)); n > 0 {
+					return fmt.Errorf("--secrets %s: %d of its lines have fewer than %d characters, which stand in any text; leave them out, values of passwords and tokens are taken out anyway", f, n, bundle.MinSecret)
+				}
+				secrets = append(secrets, own...)
 			}
 			said := map[string]string{}
 			for _, f := range facts {
@@ -59,7 +65,7 @@ plans, with a checksum of each file. watershed judge reads it, and judges all of
 	cmd.Flags().StringVar(&product, "product", "", "`NAME` and version of what was certified")
 	cmd.Flags().StringVar(&out, "out", ".", "`folder` for the archive")
 	cmd.Flags().StringArrayVar(&facts, "fact", nil, "`KEY=VALUE` that the manifest is to say of the product")
-	cmd.Flags().StringArrayVar(&secretFiles, "secrets", nil, "`FILE` of secrets, one a line, to be taken out wherever they stand")
+	cmd.Flags().StringArrayVar(&secretFiles, "secrets", nil, "`FILE` of secrets, one a line, of 6 characters or more, to be taken out wherever they stand")
 	cmd.Flags().Int64Var(&maxLog, "max-log", 0, "raw logs of more `BYTES` than this are left out, but for what lies around findings (256 MiB)")
 	_ = cmd.MarkFlagRequired("product")
 	return cmd
@@ -141,8 +147,8 @@ func judgeBundle(cmd *cobra.Command, file string) (err error) {
 		return err
 	}
 	for _, l := range m.LeftOut {
-		if len(l.SHA256) > 0 {
-			if _, err := fmt.Fprintf(w, "left out: %s (%d bytes, sha256 %s): %s\n", l.Path, l.Size, l.SHA256, l.Why); err != nil {
+		if l.Reason != bundle.Brokers {
+			if _, err := fmt.Fprintf(w, "left out: %s (%d bytes, sha256 %s): %s\n", l.Path, l.Size, cmp.Or(l.SHA256, "not told"), l.Why); err != nil {
 				return err
 			}
 		}
@@ -158,7 +164,7 @@ func judgeBundle(cmd *cobra.Command, file string) (err error) {
 	}
 	var partial []string
 	folders = slices.DeleteFunc(folders, func(f string) bool {
-		if !lacks(m, dir, f) {
+		if !m.Lacks(within(dir, f)) {
 			return false
 		}
 		partial = append(partial, f)
@@ -175,7 +181,7 @@ func judgeBundle(cmd *cobra.Command, file string) (err error) {
 		}
 	}
 	for _, f := range partial {
-		if _, err := fmt.Fprintf(w, "not judged anew: %s: raw logs of it were left out\n", within(run, f)); err != nil {
+		if _, err := fmt.Fprintf(w, "not judged anew: %s: of its raw logs or histories something was left out\n", within(run, f)); err != nil {
 			return err
 		}
 	}
@@ -184,7 +190,7 @@ func judgeBundle(cmd *cobra.Command, file string) (err error) {
 	case len(differ) > 0:
 		return verdictError{exitViolated, fmt.Sprintf("%d verdicts are not those that the bundle says", len(differ))}
 	case err == nil && len(partial) > 0:
-		return verdictError{exitInconclusive, "inconclusive: raw logs were left out"}
+		return verdictError{exitInconclusive, "inconclusive: raw logs or histories were left out"}
 	}
 	return err
 }
@@ -196,14 +202,6 @@ func within(run, folder string) string {
 		rel = folder
 	}
 	return filepath.ToSlash(rel)
-}
-
-// lacks says whether something that was judged in a folder was too large for the bundle.
-func lacks(m *bundle.Manifest, dir, folder string) bool {
-	rel, err := filepath.Rel(dir, folder)
-	return err == nil && slices.ContainsFunc(m.LeftOut, func(l bundle.LeftOut) bool {
-		return l.SHA256 != "" && strings.HasPrefix(l.Path, filepath.ToSlash(rel)+"/")
-	})
 }
 
 // compare names the verdicts that differ from those recorded. What is partial was

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +54,46 @@ func bundled(t *testing.T, latest, table string) {
 	file, _, _ = strings.Cut(said, "\n")
 	code, again, errs = called(t, "judge", file)
 	require.Equal(t, exitInconclusive, code, errs)
-	require.Contains(t, again, "raw logs of it were left out")
+	require.Contains(t, again, "of its raw logs or histories something was left out")
+
+	// Nor can one in which a secret stands.
+	secrets := filepath.Join(t.TempDir(), "secrets.txt")
+	require.NoError(t, os.WriteFile(secrets, []byte(printedIn(t, latest)+"\n"), 0o600))
+	code, said, errs = called(t, "bundle", latest, "--product", "x", "--out", t.TempDir(), "--secrets", secrets)
+	require.Zero(t, code, errs)
+	file, _, _ = strings.Cut(said, "\n")
+	code, again, errs = called(t, "judge", file)
+	require.Equal(t, exitInconclusive, code, errs)
+	require.Contains(t, again, "sha256 not told): a secret of the target stands in it")
+}
+
+// printedIn is a text of 6 characters or more in a raw log of the run.
+func printedIn(t *testing.T, run string) (text string) {
+	t.Helper()
+	printed := regexp.MustCompile(`[a-zA-Z0-9_-]{6,}`)
+	run, err := filepath.EvalSymlinks(run) // out/latest is one
+	require.NoError(t, err)
+	require.NoError(t, filepath.WalkDir(run, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasPrefix(d.Name(), "0000") || !strings.HasSuffix(path, ".log") || !strings.Contains(path, string(filepath.Separator)+"logs"+string(filepath.Separator)) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if at := printed.Find(data); at != nil {
+			text = string(at)
+		}
+		return err
+	}))
+	require.NotEmpty(t, text)
+	return text
+}
+
+func TestShortSecretsAreRefused(t *testing.T) {
+	secrets := filepath.Join(t.TempDir(), "secrets.txt")
+	require.NoError(t, os.WriteFile(secrets, []byte("long enough\n\nkafka\n"), 0o600))
+	code, _, errs := called(t, "bundle", t.TempDir(), "--product=x", "--secrets", secrets)
+	require.Equal(t, exitCould, code)
+	require.Contains(t, errs, "1 of its lines have fewer than 6 characters")
+	require.NotContains(t, errs, "kafka")
 }
 
 func TestABundleThatIsNone(t *testing.T) {

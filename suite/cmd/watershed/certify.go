@@ -129,6 +129,9 @@ func certify(cmd *cobra.Command, c engine.Certification, out string) error {
 	file, sum, packed := pack(folder, cmp.Or(out, "out"), bundle.Options{Product: c.Target.Product, Secrets: c.Target.Secrets()})
 	if packed == nil {
 		p.say("bundle %s, sha256 %s", file, sum)
+		if n := len(bundle.TooShort(c.Target.Secrets())); n > 0 {
+			p.say("the target's file has %d secrets of fewer than %d characters: of those only values of passwords, tokens and the like were taken out of the bundle", n, bundle.MinSecret)
+		}
 	} else {
 		p.say("no bundle: %v", packed)
 		err = cmp.Or(err, packed)
