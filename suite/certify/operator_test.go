@@ -47,6 +47,7 @@ type broker struct {
 	process   *child.Process
 	lifeline  *os.File
 	ready     *os.File
+	reading   sync.WaitGroup // what the process says
 }
 
 // asTool does what the tool was called for, in a process of its own.
@@ -208,7 +209,7 @@ func (b *broker) start() error {
 		return errors.Join(err, readyR.Close(), lifeW.Close())
 	}
 	b.lifeline, b.ready = lifeW, readyR
-	go b.connect(readyR) // ends with the process
+	b.reading.Go(func() { b.connect(readyR) })
 	return nil
 }
 
@@ -240,6 +241,7 @@ func (b *broker) end() {
 	}
 	_ = b.process.Kill()
 	_, _ = b.lifeline.Close(), b.ready.Close()
+	b.reading.Wait() // or else it might put a process that is gone behind the addresses
 	for _, l := range b.links {
 		l.Connect(b.node, "")
 	}

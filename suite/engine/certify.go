@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"watershed.example/fixtures"
 	"watershed.example/fixtures/target"
 	"watershed.example/suite/check"
 	"watershed.example/suite/contract"
@@ -108,8 +109,11 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		if res.Evidence != nil { // its events and logs were needed for the verdicts alone
 			res.Evidence = &check.Evidence{Run: res.Evidence.Run}
 		}
-		if spoiled := new(LeftError); errors.As(res.trouble, &spoiled) {
-			break // what is left there would spoil the next ones
+		if left, _ := fixtures.Left(res.trouble); left != nil {
+			if !errors.Is(err, res.trouble) && err != nil {
+				cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("%s: %w", sc.Name, left))
+			}
+			break // the next ones would be played on clusters that are not as they were found
 		}
 	}
 	// A requirement that only a higher level exercises is not asked of a lower one.
@@ -239,6 +243,9 @@ func (cert *Certificate) standings(all *report.Result, members []report.Member, 
 			}
 			s.Passed, s.Why = false, "nothing of it can be played: "+whyNot(not)
 		}
+		if s.Passed {
+			s.Why += cert.share(s.Level, play)
+		}
 	}
 	if asked != nil {
 		return standings[:*asked+1]
@@ -246,9 +253,19 @@ func (cert *Certificate) standings(all *report.Result, members []report.Member, 
 	return standings
 }
 
-// LeftError says that something of ours is left on a target.
-type LeftError struct{ Err error }
-
-func (e *LeftError) Error() string { return e.Err.Error() }
-
-func (e *LeftError) Unwrap() error { return e.Err }
+// share says how many of the scenarios up to a level were played: a level that is
+// passed may be passed by few of them.
+func (cert *Certificate) share(level contract.Level, play []Scenario) string {
+	played, all := 0, 0
+	for _, sc := range play {
+		if sc.Level() <= level {
+			played, all = played+1, all+1
+		}
+	}
+	for _, u := range cert.Unplayed {
+		if u.Scenario.Level() <= level {
+			all++
+		}
+	}
+	return fmt.Sprintf(" (%d of %d scenarios)", played, all)
+}

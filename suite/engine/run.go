@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"watershed.example/fixtures"
 	"watershed.example/suite/check"
 	"watershed.example/suite/history"
 	"watershed.example/suite/report"
@@ -143,10 +144,9 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	if !s.world.env.FollowersShown() {
 		run.NotApplicable["LOG-4"] = "the brokers serve no consumer from a replica that does not lead (KIP-392), so its log is not seen"
 	}
-	if o.Target != nil && ended != nil {
-		// It is said, but what was played is judged.
-		res.trouble, ended = errors.Join(res.trouble, &LeftError{ended}), nil
-	}
+	left, ended := fixtures.Left(ended)
+	// It is said, but what was played is judged; not so where the logs are not known.
+	res.trouble = errors.Join(res.trouble, left)
 	saved := errors.Join(run.Save(runPath(res.Folder)), s.world.save(res.Folder))
 	if saved == nil && o.Target == nil {
 		saved = s.dump(ctx)
