@@ -77,17 +77,29 @@ func logWriter(t *testing.T) io.Writer {
 	return io.Discard
 }
 
-// freeAddress is an address that was free a moment ago. Its port lies below those
-// that the system gives to whoever asks for any, or to an outgoing connection:
-// they might take it before it is listened on.
+// givenPorts are those that a test has been given: a node that is down for a moment
+// leaves its port free, and no other test must be given it meanwhile.
+var givenPorts sync.Map
+
+// freeAddress is an address that was free a moment ago, and that no other test is
+// given. Its port lies below those that the system gives to whoever asks for any,
+// or to an outgoing connection, and below those of package fixtures: they might take
+// it before it is listened on.
 func freeAddress(t testing.TB) string {
-	for range 100 {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))); err == nil {
+	const lowest, highest = 4000, 10000
+	for range highest - lowest {
+		port := lowest + rand.IntN(highest-lowest)
+		if _, given := givenPorts.LoadOrStore(port, true); given {
+			continue
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			require.NoError(t, l.Close())
+			t.Cleanup(func() { givenPorts.Delete(port) }) // what listens there is closed before
 			return l.Addr().String()
 		}
+		givenPorts.Delete(port) // somebody else's
 	}
-	t.Fatal("no free port in 100 tries")
+	t.Fatal("no free port is left")
 	return ""
 }
 

@@ -149,9 +149,9 @@ func TestThreeVotersAgreeAndOutliveTheirLeader(t *testing.T) {
 	for id := range int32(3) {
 		// A port that was free a moment ago, below those that the system gives to
 		// whoever asks for any; raft needs all addresses at once.
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 2000+rand.IntN(2000)))
 		for err != nil {
-			l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+			l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 2000+rand.IntN(2000)))
 		}
 		voters[id] = l.Addr().String()
 		require.NoError(t, l.Close())
