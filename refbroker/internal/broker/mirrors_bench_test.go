@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -133,12 +134,14 @@ func (c *stopCluster) start(b *testing.B) {
 	var starting sync.WaitGroup
 	for id := range c.nodes {
 		h := host.Real()
+		dir := b.TempDir()
 		if c.inMemory {
 			h.FS = afero.NewMemMapFs()
+			require.NoError(b, os.MkdirAll(filepath.Join(dir, "quorum"), 0o755)) // bolt's file is on disk all the same
 		}
 		h.FS = countedFS{h.FS, &c.syncs}
 		cfg := Config{
-			Host: h, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), DataDir: b.TempDir(),
+			Host: h, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), DataDir: dir,
 			NodeID: int32(id), ClusterID: "BBBBBBBBBBBBBBBBBBBBBB", Listeners: []Listener{{Name: "client", Listen: "127.0.0.1:0"}},
 			RaftListen: voters[int32(id)], Voters: voters,
 			// Opening thousands of logs on a busy machine is no silence.
