@@ -10,6 +10,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// Mirrors are those into one cluster, as somebody drives them: a [Client] by the
+// requests of KIP-1279, others by a product's own commands.
+type Mirrors interface {
+	Create(ctx context.Context, mirror string, configs map[string]string) error
+	Start(ctx context.Context, mirror string, topics ...string) error
+	Stop(ctx context.Context, mirror string, topics ...string) error
+	Pause(ctx context.Context, mirror string, topics ...string) error
+	Delete(ctx context.Context, mirror string) error
+	Describe(ctx context.Context, mirrors ...string) ([]DescribedMirror, error)
+}
+
+var _ Mirrors = Client{}
+
 // Client drives the mirrors of one cluster. Any broker answers.
 type Client struct {
 	// R sends a request to a broker and returns its response. A *kgo.Client

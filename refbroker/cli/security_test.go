@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"watershed.example/refbroker/internal/auth/authtest"
+	"watershed.example/fixtures/authtest"
 )
 
 func write(t *testing.T, name, text string) string {

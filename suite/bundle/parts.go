@@ -16,7 +16,7 @@ const aroundBytes = 64 << 10
 
 // parts adds what lies around findings in a segment that is left out.
 func (p *packer) parts(at, rel string) ([]Part, error) {
-	if !segment.MatchString(filepath.Base(at)) {
+	if !wirelog.IsSegment(filepath.Base(at)) {
 		return nil, nil
 	}
 	wanted := p.offsetsIn(rel)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"watershed.example/suite/wirelog"
 )
 
 // keyFiles end the names of files that hold keys or passwords and nothing else.
@@ -121,9 +123,7 @@ func isText(name string) bool {
 	case ".json", ".jsonl", ".txt", ".xml", ".yaml", ".yml", ".properties", ".md":
 		return true
 	case ".log":
-		return !segment.MatchString(filepath.Base(name))
+		return !wirelog.IsSegment(filepath.Base(name))
 	}
 	return false
 }
-
-var segment = regexp.MustCompile(`^\d{20}\.log$`)

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"watershed.example/fixtures"
+	"watershed.example/fixtures/authtest"
 	"watershed.example/fixtures/target"
 	"watershed.example/mirrorrpc"
 	"watershed.example/suite/check"
@@ -48,9 +49,9 @@ const password = "s3cret=\"with quotes\" and \\"
 func build(t testing.TB, profile, adapter string, secured bool, nodes int, defects ...string) *site {
 	t.Helper()
 	s := &site{t: t, o: newOperator(t), profile: profile, adapter: adapter, secured: secured}
-	var ca *authority
+	var ca *authtest.Authority
 	if secured {
-		ca = newAuthority(t)
+		ca = authtest.NewAuthority(t)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nproduct: refbroker\nprofile: %s\nprefix: ws-test-\nclusters:\n", profile)
@@ -58,7 +59,7 @@ func build(t testing.TB, profile, adapter string, secured bool, nodes int, defec
 		up := setup{nodes: nodes, profile: profile, defects: defects}
 		mechanism := []string{"SCRAM-SHA-512", "PLAIN"}[i]
 		if secured {
-			cert, key := ca.broker(name)
+			cert, key := ca.Certificate(name, "127.0.0.1")
 			users := filepath.Join(t.TempDir(), "users")
 			require.NoError(t, os.WriteFile(users, []byte("certifier="+password+"\n"), 0o600))
 			up.flags = []string{"--security", "client=SASL_SSL", "--tls-cert", cert, "--tls-key", key, "--sasl-users", users, "--sasl-mechanism", mechanism}
@@ -67,7 +68,7 @@ func build(t testing.TB, profile, adapter string, secured bool, nodes int, defec
 		if secured {
 			secret := filepath.Join(t.TempDir(), "password")
 			require.NoError(t, os.WriteFile(secret, []byte(password), 0o600))
-			fmt.Fprintf(&b, "    tls: {ca: %s}\n    sasl: {mechanism: %s, username: certifier, password-file: %s}\n", ca.ca, mechanism, secret)
+			fmt.Fprintf(&b, "    tls: {ca: %s}\n    sasl: {mechanism: %s, username: certifier, password-file: %s}\n", ca.CA, mechanism, secret)
 		}
 		b.WriteString("    nodes:\n")
 		for _, verb := range []string{"stop", "kill", "start", "pause", "resume"} {
@@ -81,10 +82,12 @@ func build(t testing.TB, profile, adapter string, secured bool, nodes int, defec
 		mirrors := func(verb, rest string) string {
 			return fmt.Sprintf("[env, WATERSHED_BROKER_CHILD=1, %s, mirrors, %s, '{{.Mirror}}', --bootstrap-server, '{{.Bootstrap}}', --command-config, '{{.CommandConfig}}'%s]", exe, verb, rest)
 		}
+		ofTopics := func(verb string) string {
+			return fmt.Sprintf("'WATERSHED_BROKER_CHILD=1 exec %s mirrors %s \"$WATERSHED_MIRROR\" $(echo \"$WATERSHED_TOPICS\" | tr , \" \") --bootstrap-server \"$WATERSHED_BOOTSTRAP\" --command-config \"$WATERSHED_COMMANDCONFIG\"'", exe, verb)
+		}
 		fmt.Fprintf(&b, "  create: %s\n  start: %s\n  stop: %s\n  describe: %s\n  delete: %s\n",
 			mirrors("create", ", --config-file, '{{.SourceConfig}}'"),
-			fmt.Sprintf("'WATERSHED_BROKER_CHILD=1 exec %s mirrors start \"$WATERSHED_MIRROR\" $(echo \"$WATERSHED_TOPICS\" | tr , \" \") --bootstrap-server \"$WATERSHED_BOOTSTRAP\" --command-config \"$WATERSHED_COMMANDCONFIG\"'", exe),
-			fmt.Sprintf("'WATERSHED_BROKER_CHILD=1 exec %s mirrors stop \"$WATERSHED_MIRROR\" $(echo \"$WATERSHED_TOPICS\" | tr , \" \") --bootstrap-server \"$WATERSHED_BOOTSTRAP\" --command-config \"$WATERSHED_COMMANDCONFIG\"'", exe),
+			ofTopics("start"), ofTopics("stop"),
 			mirrors("describe", ", --output, json"), mirrors("delete", ""))
 	}
 	s.file = filepath.Join(t.TempDir(), "target.yaml")

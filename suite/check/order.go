@@ -10,13 +10,7 @@ import (
 // inOrder goes through a map in the order of its keys: what is found in the same
 // evidence is told in the same order each time.
 func inOrder[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			if !yield(k, m[k]) {
-				return
-			}
-		}
-	}
+	return inOrderOf(m, cmp.Compare[K])
 }
 
 // inOrderOf is [inOrder] for keys that only compare can tell apart.

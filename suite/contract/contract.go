@@ -4,6 +4,7 @@
 package contract
 
 import (
+	"errors"
 	"slices"
 	"strings"
 )
@@ -22,6 +23,19 @@ const (
 )
 
 func (l Level) String() string { return "L" + string(rune('0'+int(l))) }
+
+// Levels lists them, the lowest first.
+func Levels() []Level { return []Level{L0, L1, L2, L3, L4} }
+
+// ParseLevel reads a level's name, in either case.
+func ParseLevel(name string) (Level, error) {
+	for _, l := range Levels() {
+		if strings.EqualFold(name, l.String()) {
+			return l, nil
+		}
+	}
+	return 0, errors.New("want L0, L1, L2, L3 or L4")
+}
 
 // Source says where a requirement comes from.
 type Source string

@@ -132,10 +132,8 @@ func (c Certification) reproduce(scenario string) string {
 
 // most is the highest level that the target's file allows.
 func (t *Target) most() contract.Level {
-	for l := contract.L0; l <= contract.L4; l++ {
-		if l.String() == t.file.Level {
-			return l
-		}
+	if l, err := contract.ParseLevel(t.file.Level); err == nil {
+		return l
 	}
 	return contract.L4
 }

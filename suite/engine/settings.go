@@ -173,14 +173,11 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			if f.value == "" {
 				continue
 			}
-			for l := contract.L0; l <= contract.L4; l++ {
-				if strings.EqualFold(f.value, l.String()) {
-					s.Level = &l
-				}
+			level, err := contract.ParseLevel(f.value)
+			if err != nil {
+				return bad(err.Error())
 			}
-			if s.Level == nil {
-				return bad("want L0, L1, L2, L3 or L4")
-			}
+			s.Level = &level
 		case "duration":
 			if f.value == "" {
 				continue

@@ -152,7 +152,7 @@ func (w *world) cluster(name string) traffic.Cluster {
 	c := w.env.Cluster(name)
 	t := traffic.Cluster{Name: name, Bootstrap: c.Bootstrap(), Dialer: c.Dialer, Opts: c.Opts(), Space: c.Space()}
 	if m, ok := w.mirrors[name]; ok {
-		t.Mirrors = m
+		t.Mirrors, t.Pace = m, m.Pace()
 	}
 	return t
 }

@@ -76,7 +76,6 @@ const (
 var (
 	partitionName = regexp.MustCompile(`^([a-zA-Z0-9._-]{1,249})-(\d{1,10})$`)
 	movedName     = regexp.MustCompile(`^.+\.[0-9a-zA-Z_-]+-(delete|future|stray)$`)
-	segmentName   = regexp.MustCompile(`^\d{20}\.log$`)
 )
 
 // find looks for partitions below the sides' folders.
@@ -206,7 +205,7 @@ func segmentsIn(dir string) (names []string, foreign int, err error) {
 	for _, e := range entries {
 		switch {
 		case e.IsDir() || !strings.HasSuffix(e.Name(), ".log"):
-		case segmentName.MatchString(e.Name()):
+		case wirelog.IsSegment(e.Name()):
 			names = append(names, e.Name())
 		default:
 			foreign++

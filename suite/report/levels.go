@@ -48,7 +48,7 @@ func lowest(r contract.Requirement, members []Member) contract.Level {
 // the person accepted counts like any other here.
 func (r *Result) Standings(members []Member) []Standing {
 	var all []Standing
-	for level := contract.L0; level <= contract.L4; level++ {
+	for _, level := range contract.Levels() {
 		why, held, na := r.inTheWay(level, members)
 		s := Standing{Level: level, Passed: why == "", Why: why}
 		if s.Passed {

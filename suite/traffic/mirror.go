@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func NewControl(rec *Recorder, cluster Cluster, mirror string) (*Control, error)
 // Close closes the client.
 func (c *Control) Close() { c.cl.Close() }
 
-func (c *Control) rpc() Mirrors {
+func (c *Control) rpc() mirrorrpc.Mirrors {
 	if c.cluster.Mirrors != nil {
 		return c.cluster.Mirrors
 	}
@@ -135,11 +136,7 @@ const describeEvery = 10 * time.Millisecond
 // returns the last answer. When ctx ends first the error names what each
 // partition that is not there yet was last seen doing.
 func (c *Control) Await(ctx context.Context, what string, parts []Partition, ok func(Partition, history.Mirror) bool) (map[Partition]history.Mirror, error) {
-	every := describeEvery
-	if p, ok := c.cluster.Mirrors.(interface{ Pace() time.Duration }); ok {
-		every = p.Pace()
-	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(cmp.Or(c.cluster.Pace, describeEvery))
 	defer tick.Stop()
 	var lastErr error
 	for {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -101,21 +102,13 @@ type Cluster struct {
 	// cluster too, or an earlier run did; histories go without it.
 	Space string
 	// Mirrors drives the cluster's mirrors; nil for the requests of KIP-1279.
-	Mirrors Mirrors
+	Mirrors mirrorrpc.Mirrors
+	// Pace is how often it is fit to describe them; 0 for every 10 ms.
+	Pace time.Duration
 }
 
 // named is a transactional id, or a group's name, on the wire.
 func (c Cluster) named(name string) string { return c.Space + name }
-
-// Mirrors are those of a destination cluster, as somebody drives them.
-type Mirrors interface {
-	Create(ctx context.Context, mirror string, configs map[string]string) error
-	Start(ctx context.Context, mirror string, topics ...string) error
-	Stop(ctx context.Context, mirror string, topics ...string) error
-	Pause(ctx context.Context, mirror string, topics ...string) error
-	Delete(ctx context.Context, mirror string) error
-	Describe(ctx context.Context, mirrors ...string) ([]mirrorrpc.DescribedMirror, error)
-}
 
 // Rand returns the random numbers of one writer of a run: the seed and the
 // name decide them, whatever else runs at the same time.

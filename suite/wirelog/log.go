@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -73,6 +74,12 @@ type Log struct {
 
 // mapFrom is the size from which on a segment is mapped, in bytes.
 const mapFrom = 256 << 10
+
+// IsSegment says whether a file's name is a segment's: its base offset, in twenty
+// digits, and ".log".
+func IsSegment(name string) bool { return segmentName.MatchString(name) }
+
+var segmentName = regexp.MustCompile(`^\d{20}\.log$`)
 
 // Open lists the segments of a partition's folder. A folder without a segment
 // is an error.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"watershed.example/fixtures/authtest"
 	"watershed.example/refbroker/internal/auth"
-	"watershed.example/refbroker/internal/auth/authtest"
 )
 
 func users(t testing.TB, text string) *auth.Users {

@@ -12,9 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/fixtures/authtest"
 	"watershed.example/mirrorrpc"
 	"watershed.example/refbroker/internal/auth"
-	"watershed.example/refbroker/internal/auth/authtest"
 	"watershed.example/refbroker/internal/quorum"
 )
 

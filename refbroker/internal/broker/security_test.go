@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/fixtures/authtest"
 	"watershed.example/refbroker/internal/auth"
-	"watershed.example/refbroker/internal/auth/authtest"
 	"watershed.example/refbroker/internal/host"
 	"watershed.example/refbroker/internal/peer"
 	"watershed.example/refbroker/internal/wire"

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,9 +37,9 @@ something is inconclusive, or the level is not passed since the target can't sho
 			}
 			c := engine.Certification{Target: t, Seed: seed}
 			if level != "" {
-				l, err := levelOf(level)
+				l, err := contract.ParseLevel(level)
 				if err != nil {
-					return err
+					return fmt.Errorf("--level %q: %w", level, err)
 				}
 				c.Level = &l
 			}
@@ -69,28 +67,17 @@ something is inconclusive, or the level is not passed since the target can't sho
 	return cmd
 }
 
-func levelOf(s string) (contract.Level, error) {
-	for l := contract.L0; l <= contract.L4; l++ {
-		if strings.EqualFold(s, l.String()) {
-			return l, nil
-		}
-	}
-	return 0, fmt.Errorf("--level %q: want L0, L1, L2, L3 or L4", s)
-}
-
 // matching chooses scenarios by patterns of their names; nil for all.
 func matching(patterns []string) (func(engine.Scenario) bool, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}
-	for _, p := range patterns {
-		if _, err := path.Match(p, ""); err != nil {
-			return nil, fmt.Errorf("pattern %q: %w", p, err)
-		}
+	if err := wellFormed(patterns); err != nil {
+		return nil, err
 	}
 	return func(s engine.Scenario) bool {
 		for _, p := range patterns {
-			if ok, _ := path.Match(p, s.Name); ok || strings.HasPrefix(s.Name, strings.TrimSuffix(p, "/")+"/") {
+			if matches(p, s.Name) {
 				return true
 			}
 		}

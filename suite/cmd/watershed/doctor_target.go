@@ -48,7 +48,7 @@ func doctorTarget(cmd *cobra.Command, file string) error {
 	}
 	line("rights", "topics are created, written in transactions, and deleted; producers are described")
 	play, not := found.Scenarios(contract.L4)
-	for l := contract.L0; l <= contract.L4; l++ {
+	for _, l := range contract.Levels() {
 		n, all := 0, 0
 		for _, sc := range play {
 			if sc.Level() == l {

@@ -86,15 +86,14 @@ func selected(settings *engine.Settings, short bool, patterns []string) ([]engin
 	if len(patterns) == 0 {
 		return all, nil
 	}
+	if err := wellFormed(patterns); err != nil {
+		return nil, err
+	}
 	taken := map[string]bool{}
 	for _, p := range patterns {
 		found := false
 		for _, s := range all {
-			ok, err := path.Match(p, s.Name)
-			if err != nil {
-				return nil, fmt.Errorf("pattern %q: %w", p, err)
-			}
-			if ok || strings.HasPrefix(s.Name, strings.TrimSuffix(p, "/")+"/") {
+			if matches(p, s.Name) {
 				taken[s.Name], found = true, true
 			}
 		}
@@ -103,6 +102,23 @@ func selected(settings *engine.Settings, short bool, patterns []string) ([]engin
 		}
 	}
 	return slices.DeleteFunc(all, func(s engine.Scenario) bool { return !taken[s.Name] }), nil
+}
+
+// wellFormed says whether patterns are.
+func wellFormed(patterns []string) error {
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil {
+			return fmt.Errorf("pattern %q: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// matches says whether a pattern is of a scenario: of its name, or of what its name
+// begins with.
+func matches(pattern, scenario string) bool {
+	ok, _ := path.Match(pattern, scenario) // the pattern was checked
+	return ok || strings.HasPrefix(scenario, strings.TrimSuffix(pattern, "/")+"/")
 }
 
 // play runs the scenarios, as many at once as the machine bears, writes the
