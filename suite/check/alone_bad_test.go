@@ -110,6 +110,28 @@ func TestALastStableOffsetThatCatchesUpEachTimeIsLate(t *testing.T) {
 	require.Equal(t, WrongLSO, got.Findings[0].Anomaly)
 }
 
+func TestARunThatBrokeOffHidesNothingFromAReaderThatHadNotComeThere(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		spoil  func(*lone)
+		hidden bool
+	}{
+		{"not come there", func(*lone) {}, false},
+		{"went on without it", func(l *lone) {
+			l.drop(func(e *history.Event) bool { return e.Read != nil && e.Read.Reader == "ru" && e.Read.Offset == 1 })
+		}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := newLone()
+			l.drop(isPhase(history.Settled))
+			l.readUpTo("ru", 4)
+			tc.spoil(l)
+			v := judged(l.evidence(t))["SC-3"]
+			require.Equal(t, tc.hidden, slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Anomaly == HiddenRead }), "%v", v.Findings)
+		})
+	}
+}
+
 func TestANewIDStartsAtZeroWhereNoEpochsHaveEnded(t *testing.T) {
 	require.Equal(t, int16(0), newest(&history.InitPID{}, highest-2))
 	require.Equal(t, int16(1), newest(&history.InitPID{}, highest-1))
@@ -127,6 +149,18 @@ func (l *lone) edit(t testing.TB, f func(e *history.Event) bool) {
 
 func (l *lone) drop(f func(e *history.Event) bool) {
 	l.events = slices.DeleteFunc(l.events, func(e history.Event) bool { return f(&e) })
+}
+
+// readUpTo has a reader of topic t end at an offset.
+func (l *lone) readUpTo(reader string, position int64) {
+	l.drop(func(e *history.Event) bool {
+		return e.Read != nil && e.Read.Reader == reader && e.Read.Topic == "t" && e.Read.Offset >= position
+	})
+	for _, e := range l.events {
+		if e.Reader != nil && e.Reader.Reader == reader && e.Reader.Topic == "t" {
+			e.Reader.Position = position
+		}
+	}
 }
 
 // since calls f for the events after the end of a disturbance.
@@ -281,6 +315,7 @@ var badAlone = []struct {
 			return e.Read != nil && e.Read.Reader == "rc" && e.Read.Topic == "t" && e.Read.Offset == s.base
 		})
 	}},
+	{"SC-3", "the last records are not", HiddenRead, func(_ *testing.T, l *lone) { l.readUpTo("ru", 4) }},
 	{"SC-3", "a record comes twice", Duplicate, func(_ *testing.T, l *lone) {
 		i := slices.IndexFunc(l.events, func(e history.Event) bool { return e.Read != nil })
 		l.events = slices.Insert(l.events, i, l.events[i])
