@@ -63,8 +63,7 @@ func TestAStopSurvivesItsLeader(t *testing.T) {
 			require.NoError(t, m.Stop(t.Context(), "m", "t"))
 			if point != "" {
 				select {
-				case id := <-arrived:
-					require.Equal(t, old, id)
+				case old = <-arrived: // the leader of that moment: a busy node may have lost its session
 				case <-time.After(20 * time.Second):
 					t.Fatal("the leader did not come to the point")
 				}

@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"watershed.example/psm"
 	"watershed.example/refbroker/internal/replica"
 )
 
@@ -41,41 +40,6 @@ const (
 // errRemoved is why a fetcher closes its connection when a partition leaves:
 // no response that was in flight may arrive any more (LINK-1).
 var errRemoved = errors.New("fetcher removed")
-
-// outcome is why a fetcher gave a partition back to its driver.
-type outcome struct {
-	err error
-	// diverged is set with the epoch and end offset where the source's log
-	// parts from this one.
-	diverged bool
-	epoch    int32
-	end      int64
-	// unlisted: there is a barrier of which the source has not told who wrote it.
-	unlisted bool
-}
-
-// registration is one partition that a fetcher fetches, in one session.
-type registration struct {
-	f       *fetcher
-	topic   string
-	id      [16]byte
-	index   int32
-	part    replica.API
-	session uint64
-	epoch   int32 // the source's leader epoch, -1 for unknown
-	lineage *lineage
-	// from is where a defect has it begin, above the log's end.
-	from int64
-	// seen is told the source's high watermark, or why there is none.
-	seen func(highWatermark int64, err error)
-	// waiting is told what an answer that is late is waited for.
-	waiting func(error)
-	out     chan outcome // holds one
-
-	// gone and idle are guarded by the fetcher's mu. An idle one is not
-	// fetched until its driver has dealt with its outcome.
-	gone, idle bool
-}
 
 // fetcher fetches from one broker of a source, one request at a time for all
 // partitions. It connects while it has any.
@@ -110,39 +74,6 @@ func (f *fetcher) add(r *registration) {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
-}
-
-// remove ends the fetching of a partition, and with it the connection on which
-// a response for it may be in flight. Those that stay are fetched over a new
-// one.
-func (r *registration) remove() {
-	f := r.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if r.gone {
-		return
-	}
-	r.gone = true
-	for i, o := range f.regs {
-		if o == r {
-			f.regs = append(f.regs[:i:i], f.regs[i+1:]...)
-			break
-		}
-	}
-	if f.cancel != nil && !f.keepLate {
-		f.cancel(errRemoved)
-	}
-}
-
-// yield gives the partition back to its driver.
-func (r *registration) yield(o outcome) {
-	r.f.mu.Lock()
-	r.idle = true
-	r.f.mu.Unlock()
-	select {
-	case r.out <- o:
-	default:
-	}
 }
 
 // run fetches until ctx ends.
@@ -408,30 +339,6 @@ func (f *fetcher) take(r *registration, p *kmsg.FetchResponseTopicPartition) {
 	if err != nil {
 		r.yield(outcome{err: fmt.Errorf("append mirrored batches to %s-%d: %w", r.topic, r.index, err)})
 	}
-}
-
-// unlisted says whether raw holds a barrier that is not in the source's list as
-// this session knows it: it came after that was asked for.
-func (r *registration) unlisted(raw []byte) bool {
-	if r.lineage == nil {
-		return false
-	}
-	for len(raw) > 0 {
-		b, err := psm.DecodeHeader(raw)
-		if err != nil || b.Size > len(raw) {
-			return false // for the log to refuse
-		}
-		if b.IsControl() {
-			b, err = psm.DecodeBatch(raw)
-			if err == nil && b.IsBarrier() && !r.lineage.lists(replica.Barrier{
-				Offset: b.BaseOffset, LeaderEpoch: b.LeaderEpoch, CRC: b.CRC, SourceClusterID: b.Control.SourceClusterID,
-			}) {
-				return true
-			}
-		}
-		raw = raw[b.Size:]
-	}
-	return false
 }
 
 // errTornBatch is a response that does not hold one whole batch.
