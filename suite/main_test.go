@@ -28,6 +28,7 @@ var settings engine.Settings
 var run struct {
 	ctx    context.Context
 	folder string // of this run's evidence
+	leave  func() // gives it free
 	module string // the module's root
 
 	mu      sync.Mutex
@@ -82,6 +83,7 @@ func testMain(m *testing.M) int {
 	if err := makeFolders(); err != nil {
 		return fail(err)
 	}
+	defer run.leave()
 	if settings.KnownFile != "" {
 		var err error
 		if settings.Known, err = report.LoadKnown(inModule(settings.KnownFile)); err != nil {
@@ -224,7 +226,7 @@ func makeFolders() error {
 		return err
 	}
 	out := inModule(cmp.Or(settings.Out, "out"))
-	run.folder, err = engine.NewRunFolder(out, settings.Seed, settings.Keep, time.Now())
+	run.folder, run.leave, err = engine.NewRunFolder(out, settings.Seed, settings.Keep, time.Now())
 	if err != nil {
 		return fmt.Errorf("-out %q: %w", settings.Out, err)
 	}

@@ -17,7 +17,7 @@ type readerView struct {
 }
 
 // readerViews are those of the destination's partition. What a reader saw while
-// the destination mirrored, and was cut since, is left out: the transaction had
+// the destination mirrored, and is not there since it was cut, is left out: the transaction had
 // begun before one that was open, and ended after.
 func (j *judge) readerViews(p *part) []*readerView {
 	byName := map[string]*readerView{}
@@ -50,7 +50,7 @@ func (j *judge) readerViews(p *part) []*readerView {
 				continue
 			}
 			for k := range int64(seen.n) {
-				if one := seen.one(k); !j.shownThen(p, one) {
+				if one := seen.one(k); p.lead.shows(one) || !j.shownThen(p, one) {
 					v.runs = append(v.runs, seenRun{run: run{one.offset, one.index, one.stem, 1}, first: seen.first, odd: seen.odd})
 				}
 			}
@@ -209,14 +209,17 @@ func (r *seenRun) goesWith(other *run) bool {
 // sourceShows says whether the source holds that record at that offset and
 // shows it to read_committed readers.
 func (p *part) sourceShows(read seen) bool {
-	if p.source == nil {
-		return false
-	}
-	k := p.source.at(read.offset)
+	return p.source != nil && p.source.shows(read)
+}
+
+// shows says whether the log holds that record at that offset and shows it to
+// read_committed readers.
+func (s *side) shows(read seen) bool {
+	k := s.at(read.offset)
 	if k < 0 {
 		return false
 	}
-	e := &p.source.entries[k]
+	e := &s.entries[k]
 	for i := range e.runs {
 		if run := &e.runs[i]; run.offset <= read.offset && read.offset < run.end() {
 			return run.stem != nil && read.is(run.at(read.offset-run.offset)) && e.visible()

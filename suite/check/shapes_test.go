@@ -204,6 +204,45 @@ func TestAReadFromBeforeAStopUpstreamIsNotHeldAgainstTheView(t *testing.T) {
 	}
 }
 
+// What a reader saw before the stop, above what a stop upstream had cut, and is
+// there still, it has seen: also where nobody asked how far the log went then.
+func TestAReadFromBeforeTheStopThatIsThereStillWasSeen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		saw  int64 // how far below the last mirrored record
+		want int
+	}{"the last record": {0, 0}, "the one before": {1, 1}} {
+		s := shapes["chain"](nil)
+		first := newTrial(s.evidence(t)).views[1]
+		lead, last, tags := first.part("t", 0).lead, int64(-1), map[int64]string{}
+		for i := range lead.entries {
+			for rec := range lead.entries[i].records() {
+				if rec.tagged() && lead.entries[i].visible() && rec.offset < lead.cut {
+					last = rec.offset
+					tags[last] = rec.tag().String()
+				}
+			}
+		}
+		require.GreaterOrEqual(t, last-tc.saw, first.recut(first.part("t", 0)))
+		stopped := slices.IndexFunc(s.events, func(e history.Event) bool { return e.Seq == first.part("t", 0).stopped })
+		s.events = slices.Insert(s.events, stopped, history.Event{Seq: first.part("t", 0).stopped - 1, Kind: history.KindRead, Episode: 2, Read: &history.Observed{
+			Reader: "early", Cluster: "C", Topic: "t", Isolation: history.ReadCommitted, Offset: last - tc.saw, Tag: tags[last-tc.saw],
+		}})
+		s.ep = 2
+		s.add(history.Event{Kind: history.KindReaderPosition, Reader: &history.Reader{
+			Reader: "early", Cluster: "C", Topic: "t", Isolation: history.ReadCommitted, Start: last - tc.saw, Position: last + 1, Final: true,
+		}})
+		j := newTrial(s.evidence(t)).views[1]
+		p := j.part("t", 0)
+		p.maxEndSeen = last
+		r := &ruling{}
+		j.views(r, p)
+		require.Len(t, r.findings, tc.want, "%s: %v", name, r.findings)
+		for _, f := range r.findings {
+			require.Equal(t, last, f.Offset)
+		}
+	}
+}
+
 // A run that ends while it mirrors is judged as far as it went: by the logs of its
 // end, and not at all for what never began.
 func TestARunThatEndsEarlyIsJudgedAsFarAsItWent(t *testing.T) {

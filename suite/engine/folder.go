@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,30 +22,57 @@ const keepRuns = 5
 var runName = regexp.MustCompile(`^run-\d{8}-\d{6}\.\d{3}-\d+$`)
 
 // NewRunFolder makes the folder of one run's evidence below out, points the
-// link out/latest to it, and removes the oldest runs' folders unless keepAll.
-func NewRunFolder(out string, seed uint64, keepAll bool, now time.Time) (string, error) {
+// link out/latest to it, and removes the oldest runs' folders unless keepAll, but
+// none of a run that goes on, in whichever process. The folder is the caller's
+// until leave is called, or its process ends.
+func NewRunFolder(out string, seed uint64, keepAll bool, now time.Time) (folder string, leave func(), err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
-		return "", fmt.Errorf("make the folder for evidence: %w", err)
+		return "", nil, fmt.Errorf("make the folder for evidence: %w", err)
 	}
 	name := fmt.Sprintf("run-%s-%d", now.Format("20060102-150405.000"), seed)
-	folder := filepath.Join(out, name)
+	folder = filepath.Join(out, name)
 	if err := os.Mkdir(folder, 0o755); err != nil {
-		return "", fmt.Errorf("make the folder for evidence: %w", err)
+		return "", nil, fmt.Errorf("make the folder for evidence: %w", err)
 	}
+	lock, err := lockFolder(folder)
+	if err != nil {
+		return "", nil, fmt.Errorf("lock the folder for evidence: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
 	// A link can't be replaced in place, but a new one can take its name.
 	link := filepath.Join(out, "."+name)
 	if err := os.Symlink(name, link); err != nil {
-		return "", fmt.Errorf("link %s: %w", latest, err)
+		return "", nil, fmt.Errorf("link %s: %w", latest, err)
 	}
 	if err := os.Rename(link, filepath.Join(out, latest)); err != nil {
-		return "", errors.Join(fmt.Errorf("link %s: %w", latest, err), os.Remove(link))
+		return "", nil, errors.Join(fmt.Errorf("link %s: %w", latest, err), os.Remove(link))
 	}
-	if keepAll {
-		return folder, nil
+	if !keepAll {
+		if err := prune(out); err != nil {
+			return "", nil, err
+		}
 	}
-	return folder, prune(out)
+	return folder, func() { _ = lock.Close() }, nil
 }
 
+// lockFolder takes the lock of a run's folder, which ends with its process.
+func lockFolder(folder string) (*os.File, error) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(&fs.PathError{Op: "lock", Path: folder, Err: err}, f.Close())
+	}
+	return f, nil
+}
+
+// prune removes the folders of the oldest runs. One that is locked belongs to a
+// run that goes on, or somebody else removes it just now.
 func prune(out string) error {
 	entries, err := os.ReadDir(out)
 	if err != nil {
@@ -52,7 +80,15 @@ func prune(out string) error {
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() || !runName.MatchString(e.Name()) })
 	for i := range max(len(entries)-keepRuns, 0) { // ReadDir sorts by name, so by time
-		if err := os.RemoveAll(filepath.Join(out, entries[i].Name())); err != nil {
+		folder := filepath.Join(out, entries[i].Name())
+		lock, err := lockFolder(folder)
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = errors.Join(os.RemoveAll(folder), lock.Close())
+		}
+		if err != nil {
 			return fmt.Errorf("remove old evidence: %w", err)
 		}
 	}

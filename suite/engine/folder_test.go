@@ -14,8 +14,9 @@ func TestRunFolders(t *testing.T) {
 	at := time.Date(2026, 11, 29, 18, 0, 0, 0, time.UTC)
 	var folders []string
 	for i := range keepRuns + 2 {
-		folder, err := NewRunFolder(out, 7, false, at.Add(time.Duration(i)*time.Second))
+		folder, leave, err := NewRunFolder(out, 7, false, at.Add(time.Duration(i)*time.Second))
 		require.NoError(t, err)
+		leave()
 		folders = append(folders, folder)
 		to, err := os.Readlink(filepath.Join(out, "latest"))
 		require.NoError(t, err)
@@ -33,8 +34,31 @@ func TestRunFolderLeavesOtherThingsAlone(t *testing.T) {
 	mine := filepath.Join(out, "run-mine")
 	require.NoError(t, os.Mkdir(mine, 0o755))
 	for i := range keepRuns + 1 {
-		_, err := NewRunFolder(out, 1, false, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC))
+		_, leave, err := NewRunFolder(out, 1, false, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC))
 		require.NoError(t, err)
+		leave()
 	}
 	require.DirExists(t, mine)
+}
+
+// A soak of an hour outlives many runs beside it.
+func TestTheFolderOfARunThatGoesOnStays(t *testing.T) {
+	out := t.TempDir()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	soak, left, err := NewRunFolder(out, 1, false, at)
+	require.NoError(t, err)
+	file := filepath.Join(soak, "history.jsonl")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	next := func(i int) {
+		_, leave, err := NewRunFolder(out, 1, false, at.Add(time.Duration(i)*time.Second))
+		require.NoError(t, err)
+		leave()
+	}
+	for i := range keepRuns + 1 {
+		next(i + 1)
+		require.FileExists(t, file)
+	}
+	left()
+	next(keepRuns + 2)
+	require.NoDirExists(t, soak)
 }

@@ -88,10 +88,11 @@ func matching(patterns []string) (func(engine.Scenario) bool, error) {
 // certify does it, says how it goes, and ends with what it came to.
 func certify(cmd *cobra.Command, c engine.Certification, out string) error {
 	ctx := cmd.Context()
-	folder, err := engine.NewRunFolder(cmp.Or(out, "out"), c.Seed, true, time.Now())
+	folder, leave, err := engine.NewRunFolder(cmp.Or(out, "out"), c.Seed, true, time.Now())
 	if err != nil {
 		return err
 	}
+	defer leave()
 	c.Folder = folder
 	p := &progress{say: func(format string, args ...any) {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "watershed: "+format+"\n", args...)

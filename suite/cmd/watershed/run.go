@@ -136,10 +136,11 @@ func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scen
 			return fmt.Errorf("--known: %w", err)
 		}
 	}
-	folder, err := engine.NewRunFolder(cmp.Or(settings.Out, "out"), settings.Seed, settings.Keep, time.Now())
+	folder, leave, err := engine.NewRunFolder(cmp.Or(settings.Out, "out"), settings.Seed, settings.Keep, time.Now())
 	if err != nil {
 		return err
 	}
+	defer leave()
 	p := &progress{say: func(format string, args ...any) {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "watershed: "+format+"\n", args...)
 	}, total: len(scenarios)}
