@@ -48,6 +48,9 @@ type broker struct {
 	lifeline  *os.File
 	ready     *os.File
 	reading   sync.WaitGroup // what the process says
+
+	mu sync.Mutex
+	at string // where it listens for clients
 }
 
 // asTool does what the tool was called for, in a process of its own.
@@ -230,8 +233,25 @@ func (b *broker) connect(ready *os.File) {
 			if l := b.links[name]; l != nil {
 				l.Connect(b.node, at)
 			}
+			if name == "client" {
+				b.mu.Lock()
+				b.at = at
+				b.mu.Unlock()
+			}
 		}
 	}
+}
+
+// denyAt puts a denier before the one broker of a cluster, until that is started anew.
+func (o *operator) denyAt(cluster string) *denier {
+	o.t.Helper()
+	b := o.brokers[cluster+"/1"]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.NotEmpty(o.t, b.at)
+	d := newDenier(o.t, b.at)
+	b.links["client"].Connect(b.node, d.ln.Addr().String())
+	return d
 }
 
 // end kills the broker, if it lives.

@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"watershed.example/fixtures"
 	"watershed.example/fixtures/kafka"
 	"watershed.example/suite/check"
 	"watershed.example/suite/history"
+	"watershed.example/topologies"
 )
 
 // Broker is what the cluster of scenarios without mirrors is, where it is not the
 // reference broker: one of them.
 type Broker struct {
-	Kafka *fixtures.Apache
-	Kfake *fixtures.Kfake
+	Kafka    *fixtures.Apache
+	Kfake    *fixtures.Kfake
+	Redpanda *fixtures.Redpanda
 }
 
 // Names of brokers that -broker takes.
@@ -25,16 +28,25 @@ const (
 	refbrokerName = "refbroker"
 	kafkaName     = "kafka"
 	kfakeName     = "kfake"
+	redpandaName  = "redpanda"
 )
 
-// brokerOf is what -broker and -jars say; nil for the reference broker.
-func brokerOf(name, jars string) (*Broker, error) {
+// brokerNames lists them.
+var brokerNames = []string{refbrokerName, kafkaName, kfakeName, redpandaName}
+
+// brokerOf is what -broker, -jars and -image say; nil for the reference broker.
+func brokerOf(name, jars, image string) (*Broker, error) {
 	switch name {
 	case refbrokerName, "":
 		return nil, nil
 	case kfakeName:
 		return &Broker{Kfake: &fixtures.Kfake{}}, nil
+	case redpandaName:
+		return &Broker{Redpanda: &fixtures.Redpanda{Image: image}}, nil
 	case kafkaName:
+		if image != "" {
+			return &Broker{Kafka: &fixtures.Apache{Image: image}}, nil
+		}
 		if jars == "" {
 			var err error
 			if jars, err = kafka.Jars(); err != nil {
@@ -43,7 +55,7 @@ func brokerOf(name, jars string) (*Broker, error) {
 		}
 		return &Broker{Kafka: &fixtures.Apache{Jars: jars}}, nil
 	}
-	return nil, fmt.Errorf("want %s, %s or %s", refbrokerName, kafkaName, kfakeName)
+	return nil, errors.New("want one of " + strings.Join(brokerNames, ", "))
 }
 
 // String says what it is.
@@ -51,6 +63,10 @@ func (b *Broker) String() string {
 	switch {
 	case b == nil:
 		return "the reference broker"
+	case b.Redpanda != nil:
+		return "Redpanda, image " + b.Redpanda.Image
+	case b.Kafka != nil && b.Kafka.Image != "":
+		return "Apache Kafka, image " + b.Kafka.Image
 	case b.Kafka != nil:
 		release, err := b.Kafka.Check()
 		if err != nil {
@@ -69,27 +85,33 @@ func (b *Broker) Check() error {
 	case b.Kafka != nil:
 		_, err := b.Kafka.Check()
 		return err
+	case b.Redpanda != nil:
+		return b.Redpanda.Check()
 	}
 	return errors.New("a broker is to be certified, and none is named")
 }
 
 // take makes the broker that of every cluster.
 func (b *Broker) take(spec *fixtures.Spec) {
-	for _, c := range spec.Topology.Clusters {
-		if b.Kafka != nil {
-			if spec.Kafka == nil {
-				spec.Kafka = map[string]fixtures.Apache{}
-			}
-			spec.Kafka[c.Name] = *b.Kafka
-		} else {
-			if spec.Kfake == nil {
-				spec.Kfake = map[string]fixtures.Kfake{}
-			}
-			spec.Kfake[c.Name] = *b.Kfake
-		}
+	switch {
+	case b.Kafka != nil:
+		spec.Kafka = of(*b.Kafka, spec.Topology)
+	case b.Redpanda != nil:
+		spec.Redpanda = of(*b.Redpanda, spec.Topology)
+	default:
+		spec.Kfake = of(*b.Kfake, spec.Topology)
 	}
 	// The profile is that of mirrors.
 	spec.Profile = ""
+}
+
+// of makes every cluster one.
+func of[B any](b B, t topologies.Topology) map[string]B {
+	all := map[string]B{}
+	for _, c := range t.Clusters {
+		all[c.Name] = b
+	}
+	return all
 }
 
 // cannot says what its cluster can't do in a scenario.
@@ -99,8 +121,11 @@ func (b *Broker) cannot(sc Scenario) func(fixtures.Ability) string {
 		nodes = max(nodes, c.Nodes)
 	}
 	return func(a fixtures.Ability) string {
-		if b.Kafka != nil {
+		switch {
+		case b.Kafka != nil:
 			return b.Kafka.Cannot(a, nodes)
+		case b.Redpanda != nil:
+			return b.Redpanda.Cannot(a, nodes)
 		}
 		return b.Kfake.Cannot(a, nodes)
 	}
@@ -158,9 +183,9 @@ func notApplicable(sc Scenario, o Options, why string) *Result {
 // Certifying are the scenarios that certify a single cluster: all of level L0.
 func Certifying() []Scenario { return clusterAlone() }
 
-// Weight is what a scenario asks of the machine: a JVM takes all of it.
+// Weight is what a scenario asks of the machine: a JVM takes all of it, as Redpanda does.
 func (b *Broker) Weight() int64 {
-	if b.Kafka != nil {
+	if b.Kafka != nil || b.Redpanda != nil {
 		return Capacity()
 	}
 	return 1

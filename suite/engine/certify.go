@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"watershed.example/fixtures"
@@ -57,7 +58,8 @@ type Certificate struct {
 }
 
 // Certify plays what a target can, one scenario after the other, and judges it. An
-// error says that it could not begin; nothing is then left on the clusters.
+// error says that it could not begin, or that the folder took no more; nothing is then
+// left on the clusters but what it names.
 func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	if c.Progress == nil {
 		c.Progress = func(string, ...any) {}
@@ -109,7 +111,13 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		if res.Evidence != nil { // its events and logs were needed for the verdicts alone
 			res.Evidence = &check.Evidence{Run: res.Evidence.Run}
 		}
-		if left, _ := fixtures.Left(res.trouble); left != nil {
+		left, _ := fixtures.Left(res.trouble)
+		if errors.Is(cert.Trouble, syscall.ENOSPC) {
+			// All else that is said of it follows from that.
+			cert.Trouble = errors.Join(fmt.Errorf("%s could not run, and nothing more is played: the disk of the evidence, %s, is full (%w)", sc.Name, c.Folder, syscall.ENOSPC), left)
+			return cert, cert.Trouble
+		}
+		if left != nil {
 			if !errors.Is(err, res.trouble) && err != nil {
 				cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("%s: %w", sc.Name, left))
 			}

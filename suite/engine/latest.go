@@ -32,7 +32,7 @@ func latestProfile() []Scenario {
 var latestDefects = []defectCase{
 	{name: "latest-recovery-does-not-expire", defects: []string{"recovery-does-not-expire"}, latest: true, scenario: restarted, primary: "PSM-3", secondary: "AP-1 PSM-7 IDEM-1 IDEM-2"},
 	{name: "latest-expired-entries-put-back", defects: []string{"expired-entries-put-back"}, latest: true, scenario: leaderLost, primary: "PSM-2", secondary: "AP-1 PSM-1 PSM-4 IDEM-1 IDEM-2 IDEM-4"},
-	{name: "latest-stop-refused-without-source", defects: []string{"stop-refused-without-source"}, latest: true, scenario: operated, primary: "OPS-1", secondary: "AP-1 OPS-2 LINK-2"},
+	{name: "latest-stop-refused-when-source-dead", defects: []string{"stop-refused-without-source"}, latest: true, scenario: sourceDead, primary: "LINK-2", secondary: "AP-1"},
 	{name: "latest-paused-stop-does-nothing", defects: []string{"paused-stop-does-nothing"}, latest: true, scenario: operated, primary: "OPS-1", secondary: "AP-1 OPS-2"},
 	{name: "latest-open-transactions-kept", defects: []string{"open-transactions-kept"}, latest: true, scenario: failedOver, primary: "TXN-1 TXN-3 PSM-1 PSM-8", secondary: "AP-1 IDEM-1 TXN-2 TXN-4 TXN-6 BAR-6 OPS-4"},
 	{name: "inherited-barrier-kept", latest: true, scenario: chained, primary: "PSM-4"},

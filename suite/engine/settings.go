@@ -88,8 +88,9 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "seed", usage: "`N` decides traffic and faults; a run prints its own when none is given"},
 		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(fixtures.Names(), ", ")},
 		{name: "nodes", usage: "how many nodes each cluster has, `N`: 1 or 3 (default: as its scenario says)"},
-		{name: "broker", value: refbrokerName, usage: "what single clusters are made of, `NAME`: " + strings.Join([]string{refbrokerName, kafkaName, kfakeName}, ", ") + "; another than the reference broker is certified at level L0"},
+		{name: "broker", value: refbrokerName, usage: "what single clusters are made of, `NAME`: " + strings.Join(brokerNames, ", ") + "; another than the reference broker is certified at level L0"},
 		{name: "jars", usage: "`folder` of the jars of -broker=kafka: a distribution, or what ci/kafka-fetch prints (default: where that puts them)"},
+		{name: "image", usage: "Docker's `image` of -broker=kafka, which has a distribution in /opt/kafka, or of -broker=redpanda"},
 		{name: "profile", value: string(check.ProfileV42), usage: "text of KIP-1279 that brokers follow, `NAME`: kip1279-v42 or kip1279-latest"},
 		{name: "out", usage: "`folder` for evidence and reports (default: out in the module's root)"},
 		{name: "keep", isBool: true, usage: "keep the brokers' data folders and the evidence of earlier runs"},
@@ -158,12 +159,20 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			}
 		case "broker":
 			var err error
-			if s.Broker, err = brokerOf(f.value, s.text("jars")); err != nil {
+			if s.Broker, err = brokerOf(f.value, s.text("jars"), s.text("image")); err != nil {
 				return bad(err.Error())
 			}
 		case "jars":
 			if f.value != "" && s.text("broker") != kafkaName {
 				return bad("only -broker=" + kafkaName + " has jars")
+			}
+		case "image":
+			switch b := s.text("broker"); {
+			case f.value == "":
+			case b != kafkaName && b != redpandaName:
+				return bad("only -broker=" + kafkaName + " and -broker=" + redpandaName + " have images")
+			case s.text("jars") != "":
+				return bad("-jars names a folder; one of them is wanted")
 			}
 		case "profile":
 			if s.Profile = check.Profile(f.value); s.Profile != check.ProfileV42 && s.Profile != check.ProfileLatest {
@@ -252,7 +261,7 @@ func (s *Settings) fits() error {
 	case s.Nodes > 1 && s.Broker.Kfake != nil:
 		return fmt.Errorf("-nodes=%d with -broker=%s: %s", s.Nodes, b, s.Broker.Kfake.Cannot(fixtures.Replicating, s.Nodes))
 	case s.Launcher != "process" && s.text("launcher") != "auto":
-		return fmt.Errorf("-launcher=%s with -broker=%s: it is started as a process", s.Launcher, b)
+		return fmt.Errorf("-launcher=%s with -broker=%s: its launcher is process", s.Launcher, b)
 	}
 	if s.Launcher != "process" {
 		s.Launcher, s.Why = "process", "-broker="+b
@@ -269,6 +278,9 @@ func (s *Settings) BrokerFlags() string {
 	flags := " -broker=" + s.text("broker")
 	if jars := s.text("jars"); jars != "" {
 		flags += " -jars=" + jars
+	}
+	if image := s.text("image"); image != "" {
+		flags += " -image=" + image
 	}
 	return flags
 }

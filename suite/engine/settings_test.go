@@ -112,11 +112,17 @@ func TestABrokerIsCertified(t *testing.T) {
 	require.Nil(t, s.Broker)
 	require.Empty(t, s.BrokerFlags())
 
+	t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
-		{[]string{"-broker=redpandas"}, "want refbroker, kafka or kfake"},
+		{[]string{"-broker=redpandas"}, "want one of refbroker, kafka, kfake, redpanda"},
+		{[]string{"-broker=redpanda"}, "no image of Redpanda is given"},
+		{[]string{"-broker=redpanda", "-image=redpanda:v1"}, "image redpanda:v1: docker does not answer: "},
+		{[]string{"-broker=kafka", "-image=apache/kafka:4.4.0"}, "image apache/kafka:4.4.0: docker does not answer: "},
+		{[]string{"-broker=kafka", "-image=x", "-jars=y"}, "-jars names a folder; one of them is wanted"},
+		{[]string{"-broker=kfake", "-image=x"}, "only -broker=kafka and -broker=redpanda have images"},
 		{[]string{"-broker=kfake", "-jars=x"}, "only -broker=kafka has jars"},
 		{[]string{"-broker=kfake", "-level=L1"}, "its level is L0"},
 		{[]string{"-broker=kfake", "-defect=no-barrier"}, "only the reference broker has defects"},

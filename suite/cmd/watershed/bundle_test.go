@@ -15,6 +15,22 @@ import (
 	"watershed.example/suite/bundle"
 )
 
+// ofARun judges the one archive that a run with a violation has written, and told of.
+func ofARun(t *testing.T, archives, errs string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(archives, "watershed-refbroker-*.tar.gz"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	require.Contains(t, errs, "bundle "+files[0]+", sha256 ")
+	code, again, errs := called(t, "judge", files[0])
+	require.Equal(t, exitViolated, code, errs)
+	require.Contains(t, again, "SC-1 VIOLATED")
+	require.NotContains(t, again, "differs")
+	m, err := bundle.Open(files[0], t.TempDir())
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"launcher": "process (asked for)", "profile": "kip1279-v42"}, m.Facts)
+}
+
 // bundled packs the evidence of a run with a violation, and judges the archive.
 func bundled(t *testing.T, latest, table string) {
 	t.Helper()

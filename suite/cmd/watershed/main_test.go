@@ -85,8 +85,10 @@ func TestAScenarioIsPlayedAndItsEvidenceJudgedAgain(t *testing.T) {
 	require.Equal(t, exitHeld, code, errs)
 	require.Equal(t, table, again, "the saved evidence says the same")
 
-	code, table, errs = play("--defect=window-of-one")
-	require.Equal(t, exitViolated, code, errs)
+	archives := filepath.Join(t.TempDir(), "made")
+	code, table, errs = play("--defect=window-of-one", "--bundle", archives)
+	require.Equal(t, exitViolated, code, "a bundle changes nothing: %s", errs)
+	ofARun(t, archives, errs)
 	require.Contains(t, table, "SC-1 VIOLATED")
 	require.Contains(t, table, "go run ./suite/cmd/watershed run 'single/no-fault/none' --seed=7 --launcher=process --defect=window-of-one")
 	code, again, _ = called(t, "judge", latest)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"watershed.example/fixtures"
+	"watershed.example/suite/bundle"
 	"watershed.example/suite/check"
 	"watershed.example/suite/engine"
 	"watershed.example/suite/report"
@@ -25,13 +26,13 @@ import (
 
 func runCommand() *cobra.Command {
 	var settings engine.Settings
-	short := false
+	short, archive := false, ""
 	cmd := &cobra.Command{
 		Use:   "run [PATTERN...]",
 		Short: "Play scenarios on clusters of their own, and judge them",
 		Long: `Play scenarios on clusters of their own, and judge what they left. A PATTERN names scenarios (see list), with * for a part of
 a name; without any those of a default run are played. The same as go test ./suite, without the go tool.`,
-		Example: "  watershed run\n  watershed run --short --launcher=process\n  watershed run 'failback/*/*' --seed=42",
+		Example: "  watershed run\n  watershed run --short --launcher=process\n  watershed run 'failback/*/*' --seed=42\n  watershed run --level=L0 --bundle .",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := settings.Resolve(engine.KnownDefects()); err != nil {
 				return err
@@ -40,13 +41,14 @@ a name; without any those of a default run are played. The same as go test ./sui
 			if err != nil {
 				return err
 			}
-			return play(cmd, &settings, scenarios)
+			return play(cmd, &settings, scenarios, archive)
 		},
 	}
 	var fs flag.FlagSet
 	settings.Register(&fs, os.Getenv)
 	cmd.Flags().AddGoFlagSet(&fs)
 	cmd.Flags().BoolVar(&short, "short", false, "some scenarios of each kind")
+	cmd.Flags().StringVar(&archive, "bundle", "", "`folder` for an archive of all evidence, as watershed bundle makes one")
 	// The soak is go test's: it has the time limit and the repetition.
 	_ = cmd.Flags().MarkHidden("duration")
 	_ = cmd.Flags().MarkHidden("shrink") // as is making violations smaller
@@ -127,8 +129,9 @@ func matches(pattern, scenario string) bool {
 }
 
 // play runs the scenarios, as many at once as the machine bears, writes the
-// reports and ends with what the verdicts say.
-func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scenario) (err error) {
+// reports, and a bundle into archive where that is given, and ends with what the
+// verdicts say.
+func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scenario, archive string) (err error) {
 	ctx := cmd.Context()
 	if !settings.SeedGiven {
 		settings.Seed = uint64(time.Now().UnixMilli())
@@ -170,10 +173,33 @@ func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scen
 	}
 	running.Wait()
 	_, reports := engine.WriteSummary(folder, settings, p.results)
-	if err := conclude(cmd.OutOrStdout(), p.results, errors.Join(append(p.troubles, trouble)...)); err != nil {
-		return err
+	concluded := conclude(cmd.OutOrStdout(), p.results, errors.Join(append(p.troubles, trouble)...))
+	if archive != "" {
+		reports = errors.Join(reports, p.pack(settings, folder, archive))
 	}
-	return reports
+	return cmp.Or(concluded, reports)
+}
+
+// pack writes the bundle of a run.
+func (p *progress) pack(settings *engine.Settings, folder, into string) error {
+	product := "refbroker"
+	facts := map[string]string{"launcher": settings.LaunchedBy(), "profile": string(settings.Profile)}
+	if settings.Broker != nil {
+		product = settings.Broker.String()
+		delete(facts, "profile") // that of mirrors
+	}
+	if settings.Nodes > 0 {
+		facts["nodes"] = strconv.Itoa(settings.Nodes)
+	}
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return fmt.Errorf("--bundle: %w", err)
+	}
+	file, sum, err := pack(folder, into, bundle.Options{Product: product, Facts: facts})
+	if err != nil {
+		return fmt.Errorf("--bundle: %w", err)
+	}
+	p.say("bundle %s, sha256 %s", file, sum)
+	return nil
 }
 
 // one plays one scenario.
