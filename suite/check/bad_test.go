@@ -30,6 +30,7 @@ var badRuns = []struct {
 			}
 		}
 	}},
+	// FA-12: a hole, such as retention at the source leaves when it overtakes a mirror.
 	{id: "LOG-1", name: "a batch is missing", anomaly: MissingBatch, offset: 7, also: []string{"LOG-3"}, spoil: func(t *testing.T, w *world) {
 		w.b = slices.DeleteFunc(w.b, func(s spec) bool { return s.base == 7 })
 		w.drop(func(e *history.Event) bool { return e.Read != nil && e.Read.Offset == 7 })
@@ -241,6 +242,7 @@ var badRuns = []struct {
 			return true
 		})
 	}},
+	// FA-14: a fetch that waited tells other aborted transactions than one at once.
 	{id: "TXN-4", name: "an entry is missing after a long poll", anomaly: MissingAbort, offset: 2, spoil: func(t *testing.T, w *world) {
 		w.edit(t, func(e *history.Event) bool {
 			if e.Fetch == nil || e.Fetch.Served != history.LongPoll {

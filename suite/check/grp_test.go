@@ -87,6 +87,7 @@ func TestBadGroups(t *testing.T) {
 		offset  int64
 		spoil   func(*testing.T, *world)
 	}{
+		// FA-09: a commit that is ahead of the mirrored log, and one below its start.
 		"copied as it was":          {UnclampedCommit, 1000, regroup(sample, mirroring, "ahead", 1000)},
 		"below the log's start":     {UnclampedCommit, 6, func(t *testing.T, w *world) { moveLogStart(t, w, "within", 8) }},
 		"another than was asked":    {UnclampedCommit, 5, regroup(sample, mirroring, "within", 5)},

@@ -186,6 +186,7 @@ func TestWhatProbesShowIsFound(t *testing.T) {
 			w.editTrial(t, history.TrialLate, "late", 33, ok)
 			w.appendTrial(t, history.TrialLate, "late", transactional)
 		}},
+		// FA-13: a late write has opened a transaction that nobody owns.
 		{"TXN-6", "a transaction is left open", OrphanTransaction, 30, func(_ *testing.T, w *world) { w.b = w.b[:len(w.b)-1] }},
 	} {
 		t.Run(tc.id+"/"+tc.name, func(t *testing.T) {

@@ -221,6 +221,7 @@ var badSamples = []struct {
 	also            []string
 	spoil           func(t *testing.T, s *saga)
 }{
+	// FA-11: a leader epoch below that of a mirrored batch, which followers skip.
 	{id: "LOG-5", name: "behind while mirroring", shape: "failback", episode: 2, anomaly: EpochBehind, offset: 11, spoil: func(t *testing.T, s *saga) {
 		s.edit(t, func(e *history.Event) bool {
 			return e.Episode == 2 && e.Offsets != nil && e.Offsets.Cluster == "A" && e.Offsets.Topic == "t" && e.Seq < s.seqOf(2, history.StopRequested) && set(&e.Offsets.LeaderEpoch, 5)

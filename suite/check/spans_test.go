@@ -286,6 +286,7 @@ func TestSpansFindWhatIsWrong(t *testing.T) {
 			})
 		}},
 
+		// FA-08: negative ids, which nothing keeps state for.
 		{shape: "chain", id: "CH-1", name: "an id was rewritten on the last hop", anomaly: NegativeID, spoil: func(_ *testing.T, s *saga) {
 			b := s.captured(3, "D", "t", 4)
 			b.pid = -(b.pid + 2)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,26 @@ var elsewhere = map[string]string{
 	"FA-18": "it is a client library's: ci/conformance takes five of them through the loss of a leader, and says which did not recover",
 }
 
-// Every field case is a test that has its id in its name or in a comment.
+// roomsOf are where a part of the project has its tests. What a report says of a run are the
+// findings of the judge, in the reports' forms.
+var roomsOf = map[string][]string{
+	"suite":   {"suite/"},
+	"chaos":   {"chaos/", "fixtures/", "suite/"},
+	"harness": {"fixtures/"},
+	"report":  {"suite/report/", "suite/check/", "suite/history/"},
+}
+
+// partsOf are the parts other than broker and psm that cases concern: each has a test of its
+// own, since a broker that is right in a case does not show that the suite sees one that
+// is wrong.
+var partsOf = map[string]string{
+	"FA-07": "suite", "FA-08": "suite", "FA-09": "suite", "FA-10": "suite", "FA-11": "suite", "FA-12": "suite report", "FA-13": "chaos", "FA-14": "suite",
+	"FA-15": "suite", "FA-16": "suite report", "FA-17": "chaos", "FA-18": "chaos", "FA-19": "harness", "FA-20": "harness", "FA-21": "harness chaos",
+	"FA-22": "harness", "FA-23": "report", "FA-24": "report",
+}
+
+// Every field case is a test that has its id in its name or in a comment, in each part
+// that it concerns.
 func TestEveryFieldCaseIsATest(t *testing.T) {
 	id := regexp.MustCompile(`\bFA-\d\d\b`)
 	tests := map[string][]string{}
@@ -45,6 +65,11 @@ func TestEveryFieldCaseIsATest(t *testing.T) {
 		id := fmt.Sprintf("FA-%02d", n+1)
 		if elsewhere[id] == "" {
 			require.NotEmpty(t, tests[id], "no test names field case %s", id)
+			for part := range strings.FieldsSeq(partsOf[id]) {
+				require.True(t, slices.ContainsFunc(tests[id], func(path string) bool {
+					return slices.ContainsFunc(roomsOf[part], func(room string) bool { return strings.HasPrefix(path, "../../"+room) })
+				}), "no test of %s names field case %s, only %v", part, id, tests[id])
+			}
 		}
 		delete(tests, id)
 	}
