@@ -122,17 +122,24 @@ func told(t *testing.T, res *engine.Result, err error, total int) {
 	if res.Failed() {
 		t.Errorf("%s", res.Story())
 	}
-	if settings.Shrink > 0 && len(res.Unaccepted()) > 0 {
-		shrunk, err := engine.ShrinkResult(run.ctx, res, settings.Shrink, engine.Options{
-			Launcher: settings.Launcher, Keep: settings.Keep, Progress: func(format string, args ...any) { say(format, args...) },
-		})
-		if err != nil {
-			t.Errorf("%v", err)
-			return
-		}
-		say("shrunk: %s", shrunk)
-		t.Logf("shrunk: %s\nagain: %s", shrunk, engine.ReplayCommand(shrunk.File, settings.Launcher))
+	shrinkViolated(t, res)
+}
+
+// shrinkViolated makes the case of a violation smaller, if that was asked for.
+func shrinkViolated(t *testing.T, res *engine.Result) {
+	t.Helper()
+	if settings.Shrink == 0 || len(res.Unaccepted()) == 0 {
+		return
 	}
+	shrunk, err := engine.ShrinkResult(run.ctx, res, settings.Shrink, engine.Options{
+		Launcher: settings.Launcher, Keep: settings.Keep, Progress: func(format string, args ...any) { say(format, args...) },
+	})
+	if err != nil {
+		t.Errorf("%v", err)
+		return
+	}
+	say("shrunk: %s", shrunk)
+	t.Logf("shrunk: %s\nagain: %s", shrunk, engine.ReplayCommand(shrunk.File, settings.Launcher))
 }
 
 // play admits a scenario and runs it. An error says that it could not run.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,22 +52,6 @@ func TestTheMatrixHasEachFaultAtEachPointAndRole(t *testing.T) {
 	}
 	require.Len(t, roles, 1+len(chaos.Roles()))
 	require.Len(t, points, len(chaos.Points()))
-}
-
-func TestShardsOfTheMatrixCostTheSame(t *testing.T) {
-	all := ScenariosOf(CoveringFaults())
-	var costs []int64
-	seen := 0
-	for i := 1; i <= 8; i++ {
-		var cost int64
-		for _, sc := range ShardOf(all, i, 8) {
-			cost += sc.cost()
-			seen++
-		}
-		costs = append(costs, cost)
-	}
-	require.Equal(t, len(all), seen)
-	require.LessOrEqual(t, slices.Max(costs)-slices.Min(costs), slices.Max(costs)/10, "%v", costs)
 }
 
 func TestCoveringCoversWhateverTheRowsAre(t *testing.T) {

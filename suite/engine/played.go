@@ -28,6 +28,10 @@ type Played struct {
 	Healthy bool
 	// Shrink bounds how long a violation is made smaller; 0 for not at all.
 	Shrink time.Duration
+	// Explore is how long a search begins plays; 0 for no search. CorpusFolder is where it
+	// keeps what showed something new; "" for a folder beside the evidence.
+	Explore      time.Duration
+	CorpusFolder string
 }
 
 // noPlan stands for a plan without faults.
@@ -40,6 +44,8 @@ func playedSettings() []*setting {
 		{name: "replay", usage: "the replay `FILE` that TestReplay plays"},
 		{name: "healthy", isBool: true, usage: "play the replay file without the defects that it names"},
 		{name: "shrink", usage: "make the case of a violation smaller for so long, such as `5m`, and write it as a replay file"},
+		{name: "explore", usage: "search for so long, such as `10m`: TestExplore plays cases that it makes from those that showed something new"},
+		{name: "corpus", usage: "`folder` of what a search found, which it goes on from and adds to (default: one beside the evidence)"},
 	}
 }
 
@@ -63,6 +69,15 @@ func (p *Played) resolve(f *setting) (err error) {
 			if p.Healthy, err = strconv.ParseBool(f.value); err != nil {
 				return errors.New("want true or false")
 			}
+		}
+	case "corpus":
+		p.CorpusFolder = f.value
+	case "explore":
+		if f.value == "" {
+			return nil
+		}
+		if p.Explore, err = time.ParseDuration(f.value); err != nil || p.Explore <= 0 {
+			return errors.New("want a time such as 10m")
 		}
 	case "shrink":
 		if f.value == "" {

@@ -49,13 +49,7 @@ type replayFile struct {
 func (r Replay) Encode() ([]byte, error) {
 	f := replayFile{
 		Version: ReplayVersion, Seed: r.Seed, Topology: r.Topology, Nodes: r.Nodes, Profile: string(r.Profile), Defects: r.Defects,
-		Plans: []string{}, Launcher: r.Launcher, Requirement: r.Requirement, Seen: r.Seen, Tries: r.Tries,
-	}
-	for _, p := range r.Faults.Links {
-		f.Plans = append(f.Plans, p.String())
-	}
-	for _, p := range r.Faults.Nodes {
-		f.Plans = append(f.Plans, p.String())
+		Plans: r.plans(), Launcher: r.Launcher, Requirement: r.Requirement, Seen: r.Seen, Tries: r.Tries,
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -201,7 +201,7 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			if s.Shard, s.Shards, err = parseShard(f.value); err != nil {
 				return bad(err.Error())
 			}
-		case "plan", "topology", "replay", "healthy", "shrink":
+		case "plan", "topology", "replay", "healthy", "shrink", "explore", "corpus":
 			if err := s.resolve(f); err != nil {
 				return bad(err.Error())
 			}

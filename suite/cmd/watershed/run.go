@@ -52,6 +52,8 @@ a name; without any those of a default run are played. The same as go test ./sui
 	// The soak is go test's: it has the time limit and the repetition.
 	_ = cmd.Flags().MarkHidden("duration")
 	_ = cmd.Flags().MarkHidden("shrink") // as is making violations smaller
+	_ = cmd.Flags().MarkHidden("explore")
+	_ = cmd.Flags().MarkHidden("corpus")
 	return cmd
 }
 
@@ -63,6 +65,9 @@ func selected(settings *engine.Settings, short bool, patterns []string) ([]engin
 	}
 	if settings.Shrink > 0 {
 		return nil, errors.New("-shrink: violations are shrunk by go test ./suite -shrink=…")
+	}
+	if settings.Explore > 0 || settings.CorpusFolder != "" {
+		return nil, errors.New("-explore: a search is made by go test ./suite -run '^TestExplore$' -explore=…")
 	}
 	if settings.PlanGiven || settings.ReplayFile != "" {
 		if len(patterns) > 0 {
