@@ -252,6 +252,7 @@ func TestHealthyClusters(t *testing.T) {
 					}
 					cert, _, err := s.certify(t.Context(), scenarios...)
 					require.NoError(t, err)
+					require.NoError(t, cert.Trouble)
 					require.Len(t, cert.Results, len(scenarios))
 					allHeld(t, cert, notOutside...)
 					s.nothingLeft()

@@ -117,16 +117,20 @@ func (r *Raw) Place(ctx context.Context, want map[Partition][]int32) error {
 		e.Topic, e.Partitions = p.Topic, []int32{p.Index}
 		elect.Topics = append(elect.Topics, e)
 	}
-	resp, err := req.RequestWith(ctx, r.client())
-	if err == nil {
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			err = errors.Join(err, kerr.ErrorForCode(p.ErrorCode))
+	// Both may be asked again: what was done is what is wanted.
+	if err := again(ctx, func() error {
+		resp, err := req.RequestWith(ctx, r.client())
+		if err != nil {
+			return err
 		}
-	}
-	if err != nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				err = errors.Join(err, kerr.ErrorForCode(p.ErrorCode))
+			}
+		}
+		return err
+	}); err != nil {
 		return fmt.Errorf("raw client %s: reassign partitions of cluster %s: %w", r.name, r.cluster.Name, err)
 	}
 	if err := r.AwaitPlaced(ctx, brokers, parts, func(p Partition, at Placement) bool {
@@ -134,18 +138,21 @@ func (r *Raw) Place(ctx context.Context, want map[Partition][]int32) error {
 	}); err != nil {
 		return err
 	}
-	elected, err := elect.RequestWith(ctx, r.client())
-	if err == nil {
-		err = kerr.ErrorForCode(elected.ErrorCode)
-	}
-	for _, t := range elected.Topics {
-		for _, p := range t.Partitions {
-			if e := kerr.ErrorForCode(p.ErrorCode); !errors.Is(e, kerr.ElectionNotNeeded) {
-				err = errors.Join(err, e)
+	if err := again(ctx, func() error {
+		resp, err := elect.RequestWith(ctx, r.client())
+		if err != nil {
+			return err
+		}
+		err = kerr.ErrorForCode(resp.ErrorCode)
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if e := kerr.ErrorForCode(p.ErrorCode); !errors.Is(e, kerr.ElectionNotNeeded) {
+					err = errors.Join(err, e)
+				}
 			}
 		}
-	}
-	if err != nil {
+		return err
+	}); err != nil {
 		return fmt.Errorf("raw client %s: elect leaders on cluster %s: %w", r.name, r.cluster.Name, err)
 	}
 	return r.AwaitPlaced(ctx, brokers, parts, func(p Partition, at Placement) bool { return at.Leader == want[p][0] })
