@@ -137,6 +137,9 @@ func enoughTime() error {
 	if need := settings.Duration + engine.Estimate(engine.Scenarios(selection())); settings.Duration > 0 && timeout() > 0 && timeout() < need {
 		return fmt.Errorf("-duration=%s needs about %s: give go test -timeout=%s", settings.Duration, need.Round(time.Minute), (need + 10*time.Minute).Round(time.Minute))
 	}
+	if d := timeout(); settings.Explore > 0 && d > 0 && d < settings.Explore+engine.LeastRoom {
+		return fmt.Errorf("-explore=%s: give go test a -timeout=%s", settings.Explore, (settings.Explore + 5*time.Minute).Round(time.Minute))
+	}
 	if !settings.Full {
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,8 +28,12 @@ type Exploring struct {
 	Play func(ctx context.Context, number int, c Case) (*Result, error)
 	// Features are those of a result; [FeaturesOf].
 	Features func(*Result) ([]string, error)
-	// Violated is told of each play that violates something, while its evidence is there.
+	// Violated is told of each play that violates something or came to a standstill, while
+	// its evidence is there.
 	Violated func(Case, *Result)
+	// Keep leaves the evidence of every play. Else that of what was held goes, and of what
+	// was inconclusive or could not run all but the last few.
+	Keep bool
 	// Say shows progress; it may be nil.
 	Say func(format string, args ...any)
 	// Now is the wall clock; nil for [time.Now].
@@ -37,8 +43,8 @@ type Exploring struct {
 // Explored is what became of a search.
 type Explored struct {
 	// Played are all plays that were begun and came to an end; of these Violated
-	// violate something, Inconclusive show less than they were to, and CouldNot could not
-	// be played to their end.
+	// violate something or came to a standstill, Inconclusive show less than they were to,
+	// and CouldNot could not be played to their end.
 	Played, Violated, Inconclusive, CouldNot int
 	// Features are new, and Entries cases that showed some of them.
 	Features, Entries int
@@ -72,16 +78,24 @@ func (e Explored) String() string {
 	return b.String()
 }
 
-// errNothingPlayed fails a search.
-var errNothingPlayed = errors.New("search: nothing was played to its end")
+// What fails a search that found no violation: of what it played it knows too little.
+var (
+	errNothingPlayed = errors.New("search: nothing was played to its end")
+	errLittleKnown   = errors.New("search: more than half of the plays were inconclusive or could not run")
+)
 
-// leastRoom is the time that a play is given before anything is known of how long one
+// keepUnknown is how many plays that were inconclusive or could not run leave their
+// evidence: each can be played again by its plan.
+const keepUnknown = 5
+
+// LeastRoom is the time that a play is given before anything is known of how long one
 // takes here.
-const leastRoom = time.Minute
+const LeastRoom = time.Minute
 
 // Explore plays cases until its time is up, ctx ends, or nothing is left to play. No
 // play is begun that would not end before ctx's deadline, if it took twice as long as the
-// longest so far. An error says that the search is worth nothing: nothing was played, or
+// longest so far. What violated something in the corpus is played again before all else. An
+// error says that the search is worth nothing: nothing was played, most of it told nothing, or
 // an entry could not be kept.
 func Explore(ctx context.Context, x Exploring) (Explored, error) {
 	now, say := x.Now, x.Say
@@ -92,17 +106,29 @@ func Explore(ctx context.Context, x Exploring) (Explored, error) {
 		say = func(string, ...any) {}
 	}
 	corpus := x.Corpus.Of(x.Profile, x.Defects)
-	search := explore.New(x.Seed, explore.Problem[Case]{
-		Ways: Ways(x.Seed, x.Profile), Corpus: corpus, Key: Case.key, Mutate: mutant,
-	})
+	ways, bad := Ways(x.Seed, x.Profile), []Case(nil)
+	for i := range ways {
+		ways[i].Defects = x.Defects
+	}
+	for _, entry := range corpus {
+		if slices.ContainsFunc(entry.First, badFeature) {
+			bad = append(bad, entry.Case)
+		}
+	}
+	search := explore.New(x.Seed, explore.Problem[Case]{Ways: ways, Corpus: corpus, Again: bad, Key: Case.key, Mutate: mutant})
 	e := Explored{Folder: x.Corpus.Folder, Known: search.Features()}
 	say("corpus of %d entries and %d features in %s (%d more of another profile or of other defects)",
 		len(corpus), e.Known, e.Folder, len(x.Corpus.Entries)-len(corpus))
 	began, longest, judged := now(), time.Duration(0), 0
+	var unknown []string // folders of what was inconclusive or could not run
 	end := func(why string, err error) (Explored, error) {
 		e.Why, e.Took, e.Known = why, now().Sub(began), search.Features()
-		if err == nil && judged == 0 {
+		switch {
+		case err != nil:
+		case judged == 0:
 			err = errNothingPlayed
+		case 2*(e.Inconclusive+e.CouldNot) > e.Played:
+			err = errLittleKnown
 		}
 		return e, err
 	}
@@ -113,7 +139,7 @@ func Explore(ctx context.Context, x Exploring) (Explored, error) {
 		if now().Sub(began) >= x.Limit {
 			return end("the time is up", nil)
 		}
-		room := max(leastRoom, 2*longest)
+		room := max(LeastRoom, 2*longest)
 		if deadline, any := ctx.Deadline(); any && deadline.Sub(now()) < room {
 			return end(fmt.Sprintf("the deadline of the whole run is in less than the %s that a play may take", room.Round(time.Second)), nil)
 		}
@@ -121,17 +147,37 @@ func Explore(ctx context.Context, x Exploring) (Explored, error) {
 		if !more {
 			return end("nothing is left to play", nil)
 		}
-		c.Defects = x.Defects
 		at := now()
 		res, err := x.Play(ctx, number, c)
 		longest = max(longest, now().Sub(at))
-		if ctx.Err() != nil {
+		// A violation is told of before anything else can go wrong.
+		violated := len(res.Unaccepted()) > 0 || res.Stuck != nil
+		if ctx.Err() != nil && !violated {
 			return end(context.Cause(ctx).Error()+", amid a play that is not counted", nil)
 		}
 		e.Played++
-		if err != nil {
+		switch {
+		case violated:
+			e.Violated++
+			say("%d %s: %s", number, res.Word(), c.key())
+			x.Violated(c, res)
+		case err != nil:
 			e.CouldNot++
 			say("%d could not run: %s: %v", number, c.key(), err)
+		case res.Failed():
+			e.Inconclusive++
+			say("%d %s: %s", number, res.Word(), c.key())
+		}
+		if !violated && (err != nil || res.Failed()) {
+			unknown = append(unknown, res.Folder)
+		}
+		if n := len(unknown) - keepUnknown; n > 0 && !x.Keep {
+			if err := removeAll(unknown[:n]); err != nil {
+				return end("evidence of what told nothing could not be removed", err)
+			}
+			unknown = unknown[n:]
+		}
+		if err != nil {
 			continue
 		}
 		judged++
@@ -140,15 +186,6 @@ func Explore(ctx context.Context, x Exploring) (Explored, error) {
 			return end("features could not be read", err)
 		}
 		first := search.Saw(c, features)
-		switch {
-		case len(res.Unaccepted()) > 0:
-			e.Violated++
-			say("%d %s: %s", number, res.Word(), c.key())
-			x.Violated(c, res)
-		case res.Failed():
-			e.Inconclusive++
-			say("%d %s: %s", number, res.Word(), c.key())
-		}
 		if len(first) > 0 {
 			e.Entries++
 			e.Features += len(first)
@@ -158,8 +195,21 @@ func Explore(ctx context.Context, x Exploring) (Explored, error) {
 			}
 			say("%d new: %s: %s (%s)", number, c.key(), strings.Join(first, "; "), path)
 		}
-		if err := res.Forget(false); err != nil {
+		if err := res.Forget(x.Keep); err != nil {
 			return end("evidence of what was held could not be removed", err)
 		}
 	}
+}
+
+// badFeature says whether a feature is one of runs that show a mistake.
+func badFeature(f string) bool { return strings.HasPrefix(f, violatedFeature) || f == stuckFeature }
+
+// removeAll removes folders, those without a name left out.
+func removeAll(folders []string) (err error) {
+	for _, f := range folders {
+		if f != "" {
+			err = errors.Join(err, os.RemoveAll(f))
+		}
+	}
+	return err
 }

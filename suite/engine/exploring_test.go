@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +127,73 @@ func TestASearchTellsWhatIsNoGoodPlay(t *testing.T) {
 	require.Equal(t, 8, strings.Count(told, "inconclusive BAR-1"))
 }
 
+// What violated something once is played again first, and a stop that comes to a
+// standstill is told as a violation is, whatever else went wrong.
+func TestASearchLosesNoViolation(t *testing.T) {
+	folder, bad := t.TempDir(), ""
+	f := &fakeRuns{}
+	f.shows = func(c Case) ([]string, check.Outcome, error) {
+		if len(f.played) == 20 {
+			bad = c.key()
+		}
+		if c.key() == bad {
+			return []string{"violated BAR-1 | late barrier"}, check.Violated, nil
+		}
+		return topologyAndFaults(c), check.Held, nil
+	}
+	_, err := Explore(t.Context(), f.exploring(folder))
+	require.NoError(t, err)
+	corpus, err := LoadCorpus(folder)
+	require.NoError(t, err)
+	again := &fakeRuns{shows: f.shows}
+	x := again.exploring(folder)
+	x.Corpus = corpus
+	got, err := Explore(t.Context(), x)
+	require.NoError(t, err)
+	require.Equal(t, bad, again.played[0].key())
+	require.Positive(t, got.Violated)
+
+	for name, wrong := range map[string]func(*Result) error{
+		"stuck":                func(r *Result) error { r.Stuck = errors.New("no leader"); return nil },
+		"its report unwritten": func(r *Result) error { r.Verdicts[0].Outcome = check.Violated; return errors.New("disk full") },
+	} {
+		f := &fakeRuns{shows: func(Case) ([]string, check.Outcome, error) { return []string{"a"}, check.Held, nil }}
+		x := f.exploring(t.TempDir())
+		play := x.Play
+		x.Play = func(ctx context.Context, n int, c Case) (*Result, error) {
+			res, _ := play(ctx, n, c)
+			return res, wrong(res)
+		}
+		got, err := Explore(t.Context(), x)
+		require.Equal(t, []int{30, 30, 0, 0}, []int{got.Played, got.Violated, got.Inconclusive, got.CouldNot}, "%s: %v", name, err)
+		require.Equal(t, 30, strings.Count(strings.Join(f.said, "\n"), "VIOLATED -topology"), name)
+	}
+}
+
+func TestASearchThatLearnsLittleFails(t *testing.T) {
+	n := 0
+	folders := t.TempDir()
+	f := &fakeRuns{shows: func(Case) ([]string, check.Outcome, error) {
+		if n++; n%3 == 0 {
+			return []string{"a"}, check.Held, nil
+		}
+		return []string{"b"}, check.Inconclusive, nil
+	}}
+	x := f.exploring(t.TempDir())
+	play := x.Play
+	x.Play = func(ctx context.Context, n int, c Case) (*Result, error) {
+		res, err := play(ctx, n, c)
+		res.Folder = filepath.Join(folders, strconv.Itoa(n))
+		return res, errors.Join(err, os.Mkdir(res.Folder, 0o755))
+	}
+	_, err := Explore(t.Context(), x)
+	require.ErrorIs(t, err, errLittleKnown)
+	left, err := os.ReadDir(folders)
+	require.NoError(t, err)
+	require.Len(t, left, keepUnknown)
+	require.DirExists(t, filepath.Join(folders, "29"), "the last of them")
+}
+
 func TestASearchThatPlaysNothingFails(t *testing.T) {
 	f := &fakeRuns{shows: func(Case) ([]string, check.Outcome, error) { return nil, "", errors.New("no broker") }}
 	got, err := Explore(t.Context(), f.exploring(t.TempDir()))
@@ -132,7 +202,7 @@ func TestASearchThatPlaysNothingFails(t *testing.T) {
 
 	// go test would end it before the first play ends.
 	f = &fakeRuns{now: time.Now(), shows: f.shows}
-	ctx, cancel := context.WithDeadline(t.Context(), f.now.Add(leastRoom-time.Second))
+	ctx, cancel := context.WithDeadline(t.Context(), f.now.Add(LeastRoom-time.Second))
 	defer cancel()
 	got, err = Explore(ctx, f.exploring(t.TempDir()))
 	require.ErrorIs(t, err, errNothingPlayed)

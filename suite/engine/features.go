@@ -43,7 +43,7 @@ func Features(run *check.Run, events func(yield func(*history.Event) error) erro
 	}
 	for _, v := range verdicts {
 		for _, finding := range v.Findings {
-			f.seen[fmt.Sprintf("violated %s | %s", v.Requirement, finding.Anomaly)] = true
+			f.seen[fmt.Sprintf("%s%s | %s", violatedFeature, v.Requirement, finding.Anomaly)] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(f.seen)), nil
@@ -54,7 +54,7 @@ func FeaturesOf(res *Result) ([]string, error) {
 	if res.Evidence == nil {
 		return nil, errors.New("features: the run was not judged")
 	}
-	return Features(&res.Evidence.Run, func(yield func(*history.Event) error) error {
+	all, err := Features(&res.Evidence.Run, func(yield func(*history.Event) error) error {
 		return history.ScanFile(filepath.Join(res.Folder, check.HistoryFile), func(s *history.Scanner) error {
 			for {
 				e, err := s.Next()
@@ -70,7 +70,19 @@ func FeaturesOf(res *Result) ([]string, error) {
 			}
 		})
 	}, res.Verdicts)
+	if res.Stuck != nil {
+		all = append(all, stuckFeature)
+		slices.Sort(all)
+	}
+	return all, err
 }
+
+// Features of runs that show a mistake: what a violation's begins with, and the one of a
+// stop that did not come to its end.
+const (
+	violatedFeature = "violated "
+	stuckFeature    = "stuck"
+)
 
 // featuring gathers features from the events of a history, in their order.
 type featuring struct {

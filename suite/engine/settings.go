@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -248,10 +249,12 @@ func (s *Settings) text(name string) string {
 	return ""
 }
 
-// fits says what a broker that is no reference broker does not go with.
+// fits says what does not go together, above all with a broker that is no reference broker.
 func (s *Settings) fits() error {
 	b := s.text("broker")
 	switch {
+	case s.CorpusFolder != "" && s.Explore == 0:
+		return errors.New("-corpus is what -explore goes on from: give that too")
 	case s.Broker == nil:
 		return nil
 	case s.Level != nil && *s.Level > contract.L0:

@@ -30,6 +30,8 @@ type Problem[C any] struct {
 	// Corpus are the entries of earlier searches. They are not played again: what they
 	// showed was seen.
 	Corpus []Entry[C]
+	// Again are those cases of the corpus that are played again, before all else.
+	Again []C
 	// Key tells cases apart: none is played twice.
 	Key func(C) string
 	// Mutate makes another case of one, with parts of a second; false when what it made
@@ -41,6 +43,7 @@ type Problem[C any] struct {
 type Search[C any] struct {
 	problem Problem[C]
 	rand    *rand.Rand
+	again   []C
 	ways    []C
 	played  map[string]bool
 	parents []*parent[C]
@@ -58,7 +61,7 @@ type parent[C any] struct {
 // New begins a search.
 func New[C any](seed uint64, p Problem[C]) *Search[C] {
 	s := &Search[C]{
-		problem: p, rand: rand.New(rand.NewPCG(seed, 0xe8b704e5)), ways: slices.Clone(p.Ways),
+		problem: p, rand: rand.New(rand.NewPCG(seed, 0xe8b704e5)), again: slices.Clone(p.Again), ways: slices.Clone(p.Ways),
 		played: map[string]bool{}, times: map[string]int{},
 	}
 	s.rand.Shuffle(len(s.ways), func(i, j int) { s.ways[i], s.ways[j] = s.ways[j], s.ways[i] })
@@ -68,6 +71,9 @@ func New[C any](seed uint64, p Problem[C]) *Search[C] {
 		for _, f := range e.First {
 			s.times[f]++
 		}
+	}
+	for _, c := range p.Again {
+		delete(s.played, p.Key(c))
 	}
 	return s
 }
@@ -85,6 +91,13 @@ const tries = 1000
 // Next is the next case to play; false when nothing that was not played is found. It
 // counts as played from here on. Who gets false gets no other answer any more.
 func (s *Search[C]) Next() (C, bool) {
+	for len(s.again) > 0 {
+		c := s.again[0]
+		s.again = s.again[1:]
+		if s.take(c) {
+			return c, true
+		}
+	}
 	// With a corpus, ways that are not in it take turns with what is made of it: they may
 	// have been played, and have shown nothing that was new.
 	for len(s.ways) > 0 && (len(s.problem.Corpus) == 0 || s.rand.IntN(2) == 0) {
