@@ -64,7 +64,7 @@ func Shrink(ctx context.Context, c Case, requirement, folder string, limit time.
 			say("shrink %s: %s: %s", requirement, c.Flags(), map[bool]string{true: "still", false: "not"}[shows])
 			return shows, res.Forget(false)
 		},
-		Tries: 1, Proofs: proofsOfShrunk,
+		Tries: 1, Needs: 2, Proofs: proofsOfShrunk,
 	})
 	s := Shrunk{
 		Replay: Replay{Case: found.Case, Launcher: o.Launcher, Requirement: requirement, Seen: found.Seen, Tries: found.Tries},

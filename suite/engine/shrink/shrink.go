@@ -17,9 +17,12 @@ type Problem[C any] struct {
 	// Shows tries a case once, and says whether it showed what is sought. An error
 	// ends the search, with what was found by then.
 	Shows func(ctx context.Context, c C) (bool, error)
-	// Tries is how often a case is tried that does not show it, since the same case may
+	// Tries is how often a case may fail to show it before it is given up, since the same case may
 	// show it at one time and not at another; 1 at least.
 	Tries int
+	// Needs is how often a smaller case has to show it before it is taken; 1 at least. What
+	// shows it by chance is smaller than what shows it, and a worse case to play again.
+	Needs int
 	// Proofs is how often the result is tried again for its rate of reproduction; 0 for
 	// not at all.
 	Proofs int
@@ -64,7 +67,7 @@ func Minimise[C any](ctx context.Context, start C, p Problem[C]) (Result[C], err
 		return res, err
 	}
 	for {
-		next, found, err := step(ctx, res.Case, p, tried, ask)
+		next, found, err := step(ctx, res.Case, p, tried, seen, ask)
 		if err != nil || ctx.Err() != nil {
 			return done(err)
 		}
@@ -88,21 +91,20 @@ func Minimise[C any](ctx context.Context, start C, p Problem[C]) (Result[C], err
 
 // step finds the first smaller case that shows it. A case that was tried in vain as often
 // as it is worth is not tried again.
-func step[C any](ctx context.Context, from C, p Problem[C], tried map[string]int, ask func(C) (bool, error)) (C, bool, error) {
+func step[C any](ctx context.Context, from C, p Problem[C], tried, seen map[string]int, ask func(C) (bool, error)) (C, bool, error) {
 	size := p.Size(from)
 	for _, c := range p.Smaller(from) {
 		if p.Size(c) >= size {
 			continue
 		}
-		for tried[p.Key(c)] < max(p.Tries, 1) {
+		for k := p.Key(c); tried[k]-seen[k] < max(p.Tries, 1); {
 			if ctx.Err() != nil {
 				return from, false, nil
 			}
-			shows, err := ask(c)
-			if err != nil {
+			if _, err := ask(c); err != nil {
 				return from, false, err
 			}
-			if shows {
+			if seen[k] >= max(p.Needs, 1) {
 				return c, true, nil
 			}
 		}

@@ -103,13 +103,15 @@ func TestAFlakyOracleMakesNothingUp(t *testing.T) {
 			shown[fmt.Sprint(c)] = n
 			return shows, nil
 		})
-		problem.Tries, problem.Proofs = 3, 4
+		problem.Tries, problem.Proofs, problem.Needs = 3, 4, rapid.IntRange(0, 3).Draw(t, "needs")
 		got, err := shrink.Minimise(t.Context(), p[0], problem)
 		require.NoError(t, err)
 		require.True(t, covers(got.Case, p[1]))
 		n := shown[fmt.Sprint(got.Case)]
 		if slices.Equal(got.Case, p[0]) {
 			n = [2]int{n[0] + 1, n[1] + 1} // it was seen before
+		} else {
+			require.GreaterOrEqual(t, got.Seen, problem.Needs, "no chance hit is taken")
 		}
 		require.Equal(t, n, [2]int{got.Seen, got.Tries}, "the rate is what was seen")
 		require.GreaterOrEqual(t, got.Seen, 1)
