@@ -287,7 +287,8 @@ var elsewhere = map[string][3]string{
 }
 
 // outside is a defect's case as it is certified.
-func outside(d engine.DefectCase) engine.DefectCase {
+func outside(t testing.TB, d engine.DefectCase) engine.DefectCase {
+	t.Helper()
 	if o, ok := otherwise[d.Name]; ok {
 		d.Primary, d.Secondary = strings.Fields(o[0]), strings.Fields(o[1])
 	}
@@ -299,9 +300,42 @@ func outside(d engine.DefectCase) engine.DefectCase {
 		if sc.Name == o[0] {
 			sc.Profile = d.Scenario.Profile
 			d.Scenario, d.Primary, d.Secondary = sc, strings.Fields(o[1]), strings.Fields(o[2])
+			return d
 		}
 	}
+	require.Failf(t, "no such scenario", "%s is to show defect %s, and is none of the default run's", o[0], d.Name)
 	return d
+}
+
+// TestWhatIsCertifiedIsThere holds the names by which defects are chosen: one that names
+// nothing would leave its defect untested without a word.
+func TestWhatIsCertifiedIsThere(t *testing.T) {
+	there := map[string]bool{}
+	for _, d := range engine.DefectCases() {
+		there[d.Name] = true
+		outside(t, d)
+	}
+	for name := range unseen {
+		require.True(t, there[name], "defect %s", name)
+	}
+	for name := range otherwise {
+		require.True(t, there[name], "defect %s", name)
+	}
+	for name := range elsewhere {
+		require.True(t, there[name], "defect %s", name)
+	}
+	scenarios := map[string]bool{}
+	for _, sc := range engine.Scenarios(engine.Default) {
+		scenarios[sc.Name] = true
+	}
+	for _, name := range showing {
+		require.True(t, scenarios[name], "scenario %s", name)
+	}
+}
+
+// showing are the scenarios whose defects are certified.
+var showing = []string{
+	failedOver, "active-passive/source-killed/before-stop", "active-passive/restart/kill-9", "active-passive/restart/clean", followerLeads,
 }
 
 // TestDefectsOutside certifies clusters with each defect that a story on clusters which
@@ -310,12 +344,10 @@ func outside(d engine.DefectCase) engine.DefectCase {
 func TestDefectsOutside(t *testing.T) {
 	named(t)
 	for _, d := range engine.DefectCases() {
-		d = outside(d)
+		d = outside(t, d)
 		nodes := d.Scenario.Topology.Clusters[0].Nodes
 		profile := cmp.Or(string(d.Scenario.Profile), "kip1279-v42")
-		if !slices.Contains([]string{
-			failedOver, "active-passive/source-killed/before-stop", "active-passive/restart/kill-9", "active-passive/restart/clean", followerLeads,
-		}, d.Scenario.Name) || slices.ContainsFunc(d.Names(), func(name string) bool { return strings.Contains(name, "@") }) {
+		if !slices.Contains(showing, d.Scenario.Name) || slices.ContainsFunc(d.Names(), func(name string) bool { return strings.Contains(name, "@") }) {
 			continue
 		}
 		t.Run(d.Name, func(t *testing.T) {

@@ -71,6 +71,7 @@ func TestWhatIsRefused(t *testing.T) {
 
 	// Mirrors are not tried out: that they can't be made is known when the first is.
 	t.Run("to create mirrors", func(t *testing.T) {
+		long(t)
 		d.deny(mirrorrpc.KeyCreateClusterMirror, kerr.ClusterAuthorizationFailed.Code)
 		defer d.deny(mirrorrpc.KeyCreateClusterMirror, 0)
 		cert, _, err := s.certify(t.Context(), failedOver)
@@ -94,6 +95,7 @@ func TestWhatIsRefused(t *testing.T) {
 	})
 
 	t.Run("a disk of the evidence that fills up half-way", func(t *testing.T) {
+		long(t)
 		folder := smallDisk(t)
 		wanted := 0
 		cert, err := engine.Certify(t.Context(), engine.Certification{
@@ -109,9 +111,18 @@ func TestWhatIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, " could not run, and nothing more is played: the disk of the evidence, "+folder+", is full")
 		require.NotContains(t, err.Error(), "\n", "one line")
 		require.Less(t, len(cert.Results), wanted, "nothing more is played")
+		require.Len(t, cert.Report.Scenarios, len(cert.Results), "what was found before is told")
 		require.ErrorContains(t, err, cert.Results[len(cert.Results)-1].Name+" could not run")
 		s.nothingLeft()
 	})
+}
+
+// long leaves out what a whole story is played for.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("plays a story: not with -short")
+	}
 }
 
 // smallDisk is a folder that takes what is tried before a story begins, and less than a

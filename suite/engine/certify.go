@@ -58,8 +58,9 @@ type Certificate struct {
 }
 
 // Certify plays what a target can, one scenario after the other, and judges it. An
-// error says that it could not begin, or that the folder took no more; nothing is then
-// left on the clusters but what it names.
+// error says that it could not begin, or that the folder took no more, and then there is
+// a certificate of what was played before; nothing is left on the clusters but what it
+// names.
 func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	if c.Progress == nil {
 		c.Progress = func(string, ...any) {}
@@ -95,6 +96,7 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("stopped early, after %d of %d scenarios: %w", i, len(play), context.Cause(ctx)))
 			break
 		}
+		before := cert.Trouble
 		res, err := Run(ctx, sc, Options{
 			Seed: c.Seed, Folder: c.Folder, Name: sc.Name, Launcher: "external", Target: t, Profile: t.Profile(), Known: c.Known,
 			Reproduce: c.reproduce(sc.Name),
@@ -114,7 +116,8 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		left, _ := fixtures.Left(res.trouble)
 		if errors.Is(cert.Trouble, syscall.ENOSPC) {
 			// All else that is said of it follows from that.
-			cert.Trouble = errors.Join(fmt.Errorf("%s could not run, and nothing more is played: the disk of the evidence, %s, is full (%w)", sc.Name, c.Folder, syscall.ENOSPC), left)
+			cert.Trouble = errors.Join(before, fmt.Errorf("%s could not run, and nothing more is played: the disk of the evidence, %s, is full (%w)", sc.Name, c.Folder, syscall.ENOSPC), left)
+			cert.sum(t, c, play, level)
 			return cert, cert.Trouble
 		}
 		if left != nil {
@@ -124,11 +127,26 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 			break // the next ones would be played on clusters that are not as they were found
 		}
 	}
+	cert.sum(t, c, play, level)
+	if err := cert.write(c.Folder); err != nil {
+		cert.Trouble = errors.Join(cert.Trouble, err)
+		return cert, err
+	}
+	return cert, nil
+}
+
+// sum makes the report of what was played.
+func (cert *Certificate) sum(t *Target, c Certification, play []Scenario, level contract.Level) {
 	// A requirement that only a higher level exercises is not asked of a lower one.
 	higher, never := t.Scenarios(contract.L4)
 	cert.never = never
 	cert.higher = slices.DeleteFunc(higher, func(s Scenario) bool { return s.Level() <= level })
-	return cert, cert.write(c, play)
+	cert.tell(c, play)
+}
+
+// Violated says whether a requirement was seen violated that nobody accepts.
+func (cert *Certificate) Violated() bool {
+	return slices.ContainsFunc(cert.Results, func(r *Result) bool { return len(r.Unaccepted()) > 0 })
 }
 
 func (c Certification) reproduce(scenario string) string {
@@ -176,8 +194,8 @@ func whyNot(not []Unplayed) string {
 // unplayable is the name under which reports tell what the target can't show.
 const unplayable = "not played"
 
-// write writes the reports.
-func (cert *Certificate) write(c Certification, play []Scenario) error {
+// tell makes the report.
+func (cert *Certificate) tell(c Certification, play []Scenario) {
 	all := report.Result{Launcher: "external (" + c.Target.Product + ")", Scenarios: reports(cert.Results)}
 	var members []report.Member
 	for _, sc := range append(slices.Clone(play), cert.higher...) {
@@ -203,11 +221,15 @@ func (cert *Certificate) write(c Certification, play []Scenario) error {
 	}
 	all.Notes = report.Notes(c.Known, all.Scenarios, time.Now())
 	cert.Report = all
+}
+
+// write writes the reports.
+func (cert *Certificate) write(folder string) error {
 	var table strings.Builder
-	return errors.Join(report.Table(&table, &all, width),
-		report.SaveJSON(filepath.Join(c.Folder, "result.json"), &all),
-		report.SaveJUnit(filepath.Join(c.Folder, "junit.xml"), &all),
-		os.WriteFile(filepath.Join(c.Folder, "verdicts.txt"), []byte(table.String()), 0o644),
+	return errors.Join(report.Table(&table, &cert.Report, width),
+		report.SaveJSON(filepath.Join(folder, "result.json"), &cert.Report),
+		report.SaveJUnit(filepath.Join(folder, "junit.xml"), &cert.Report),
+		os.WriteFile(filepath.Join(folder, "verdicts.txt"), []byte(table.String()), 0o644),
 	)
 }
 

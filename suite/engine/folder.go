@@ -35,12 +35,14 @@ func NewRunFolder(out string, seed uint64, keepAll bool, now time.Time) (folder 
 		return "", nil, fmt.Errorf("make the folder for evidence: %w", err)
 	}
 	lock, err := lockFolder(folder)
-	if err != nil {
+	if errors.Is(err, errNoLocks) {
+		keepAll = true // whose run goes on can't be told
+	} else if err != nil {
 		return "", nil, fmt.Errorf("lock the folder for evidence: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, lock.Close())
+			err = errors.Join(err, release(lock))
 		}
 	}()
 	// A link can't be replaced in place, but a new one can take its name.
@@ -56,7 +58,21 @@ func NewRunFolder(out string, seed uint64, keepAll bool, now time.Time) (folder 
 			return "", nil, err
 		}
 	}
-	return folder, func() { _ = lock.Close() }, nil
+	return folder, func() { _ = release(lock) }, nil
+}
+
+// errNoLocks is that a file system has no locks, as some that are mounted over a network.
+var errNoLocks = errors.New("the file system has no locks")
+
+// flock is that of the system, which tests have fail.
+var flock = syscall.Flock
+
+// release lets go of a lock, if there is one.
+func release(lock *os.File) error {
+	if lock == nil {
+		return nil
+	}
+	return lock.Close()
 }
 
 // lockFolder takes the lock of a run's folder, which ends with its process.
@@ -65,7 +81,13 @@ func lockFolder(folder string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		for _, none := range []error{syscall.ENOLCK, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS} {
+			if errors.Is(err, none) {
+				err = errors.Join(errNoLocks, err)
+				break
+			}
+		}
 		return nil, errors.Join(&fs.PathError{Op: "lock", Path: folder, Err: err}, f.Close())
 	}
 	return f, nil
@@ -82,7 +104,7 @@ func prune(out string) error {
 	for i := range max(len(entries)-keepRuns, 0) { // ReadDir sorts by name, so by time
 		folder := filepath.Join(out, entries[i].Name())
 		lock, err := lockFolder(folder)
-		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, errNoLocks) || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {

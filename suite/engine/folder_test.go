@@ -3,6 +3,7 @@ package engine
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,4 +62,25 @@ func TestTheFolderOfARunThatGoesOnStays(t *testing.T) {
 	left()
 	next(keepRuns + 2)
 	require.NoDirExists(t, soak)
+}
+
+// TestRunFoldersWithoutLocks are made all the same, and none is removed: whose run goes
+// on can't be told.
+func TestRunFoldersWithoutLocks(t *testing.T) {
+	for _, none := range []error{syscall.ENOLCK, syscall.ENOTSUP, syscall.ENOSYS} {
+		flock = func(int, int) error { return none }
+		t.Cleanup(func() { flock = syscall.Flock })
+		out := t.TempDir()
+		for i := range keepRuns + 2 {
+			_, leave, err := NewRunFolder(out, 1, false, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC))
+			require.NoError(t, err, none)
+			leave()
+		}
+		runs, err := filepath.Glob(filepath.Join(out, "run-*"))
+		require.NoError(t, err)
+		require.Len(t, runs, keepRuns+2)
+	}
+	flock = func(int, int) error { return syscall.EIO }
+	_, _, err := NewRunFolder(t.TempDir(), 1, false, time.Now())
+	require.ErrorIs(t, err, syscall.EIO)
 }

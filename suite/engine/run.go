@@ -142,6 +142,9 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	s.uncaptured(run)
 	ended := s.world.close()
 	if !s.world.env.FollowersShown() {
+		if run.NotApplicable == nil {
+			run.NotApplicable = map[string]string{}
+		}
 		run.NotApplicable["LOG-4"] = "the brokers serve no consumer from a replica that does not lead (KIP-392), so its log is not seen"
 	}
 	left, ended := fixtures.Left(ended)

@@ -110,10 +110,10 @@ func certify(cmd *cobra.Command, c engine.Certification, out string) error {
 	}
 	p.say("%s, seed %d, evidence in %s", c.Target.Product, c.Seed, folder)
 	cert, err := engine.Certify(ctx, c)
-	if err != nil {
+	if cert == nil {
 		return err
 	}
-	err = concludeCertificate(cmd, cert)
+	err = concludeCertificate(cmd, cert, err)
 	file, sum, packed := pack(folder, cmp.Or(out, "out"), bundle.Options{Product: c.Target.Product, Secrets: c.Target.Secrets()})
 	if packed == nil {
 		p.say("bundle %s, sha256 %s", file, sum)
@@ -127,11 +127,15 @@ func certify(cmd *cobra.Command, c engine.Certification, out string) error {
 	return err
 }
 
-func concludeCertificate(cmd *cobra.Command, cert *engine.Certificate) error {
+// concludeCertificate says what was found and ends with it. What was violated stays so,
+// whatever came after it: ended is how the certification broke off.
+func concludeCertificate(cmd *cobra.Command, cert *engine.Certificate, ended error) error {
+	if ended != nil && !cert.Violated() {
+		return ended
+	}
 	w := cmd.OutOrStdout()
-	violated, open := false, false
+	open := false
 	for _, r := range cert.Results {
-		violated = violated || len(r.Unaccepted()) > 0
 		open = open || r.Failed()
 		if r.Failed() && len(r.Verdicts) > 0 {
 			if _, err := fmt.Fprintln(w, r.Story()); err != nil {
@@ -148,7 +152,7 @@ func concludeCertificate(cmd *cobra.Command, cert *engine.Certificate) error {
 		return err
 	}
 	switch {
-	case violated:
+	case cert.Violated():
 		return verdictError{exitViolated, errors.Join(errors.New("violated"), cert.Trouble).Error()}
 	case cert.Trouble != nil:
 		return cert.Trouble

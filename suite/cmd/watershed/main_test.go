@@ -151,7 +151,10 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var o, e bytes.Buffer
-	code := run(ctx, []string{"run", "single", "--launcher=process", "--out", t.TempDir()}, &o, &e)
+	taken := filepath.Join(t.TempDir(), "taken")
+	require.NoError(t, os.WriteFile(taken, nil, 0o600))
+	code := run(ctx, []string{"run", "single", "--launcher=process", "--out", t.TempDir(), "--bundle", taken}, &o, &e)
 	require.Equal(t, exitCould, code)
 	require.Contains(t, e.String(), "stopped early")
+	require.Contains(t, e.String(), "no bundle: --bundle: ", "though the run ends with something else")
 }

@@ -173,9 +173,16 @@ func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scen
 	}
 	running.Wait()
 	_, reports := engine.WriteSummary(folder, settings, p.results)
+	if reports != nil && !errors.Is(reports, engine.ErrLevel) {
+		p.say("no reports: %v", reports)
+	}
 	concluded := conclude(cmd.OutOrStdout(), p.results, errors.Join(append(p.troubles, trouble)...))
 	if archive != "" {
-		reports = errors.Join(reports, p.pack(settings, folder, archive))
+		packed := p.pack(settings, folder, archive)
+		if packed != nil {
+			p.say("no bundle: %v", packed) // also where the run ends with something else
+		}
+		reports = errors.Join(reports, packed)
 	}
 	return cmp.Or(concluded, reports)
 }
