@@ -58,17 +58,17 @@ func TestAStopSurvivesItsLeader(t *testing.T) {
 			below := belowOffset(t, a.batches(), lso)
 			require.NoError(t, a.Close(), "no step needs the source")
 
-			old := c.leader("t", 0)
+			c.leader("t", 0)
 			m := c.mirrors()
 			require.NoError(t, m.Stop(t.Context(), "m", "t"))
 			if point != "" {
 				select {
-				case old = <-arrived: // the leader of that moment: a busy node may have lost its session
+				case old := <-arrived: // the leader of that moment: a busy node may have lost its session
+					c.kill(old)
+					c.leader("t", 0, old)
 				case <-time.After(20 * time.Second):
 					t.Fatal("the leader did not come to the point")
 				}
-				c.kill(old)
-				c.leader("t", 0, old)
 			}
 			// Whichever node is asked, it is its leader's word.
 			awaitMirror(t, m, "STOPPED")
