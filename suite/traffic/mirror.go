@@ -88,9 +88,11 @@ func (c *Control) Start(ctx context.Context, topics ...string) error {
 	})
 }
 
-// Stop fails topics over.
+// Stop fails topics over. It may be said again (OPS-1).
 func (c *Control) Stop(ctx context.Context, topics ...string) error {
-	return c.do("StopMirrorTopics", topics, func() error { return c.rpc().Stop(ctx, c.mirror, topics...) })
+	return again(ctx, func() error {
+		return c.do("StopMirrorTopics", topics, func() error { return c.rpc().Stop(ctx, c.mirror, topics...) })
+	})
 }
 
 // Describe asks once for the state of every partition of the mirror and
