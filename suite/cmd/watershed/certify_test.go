@@ -22,13 +22,14 @@ func TestAFullDiskHidesNoViolation(t *testing.T) {
 		Results: []*engine.Result{{Name: "a/story", Verdicts: verdicts}, {Name: "another", Trouble: full.Error()}},
 		Report:  report.Result{Scenarios: []report.Scenario{{Name: "a/story", Verdicts: verdicts}}}, Trouble: full,
 	}
-	conclude := func() (error, string) {
+	conclude := func() (string, error) {
 		var out bytes.Buffer
 		cmd := new(cobra.Command)
 		cmd.SetOut(&out)
-		return concludeCertificate(cmd, cert, full), out.String()
+		err := concludeCertificate(cmd, cert, full)
+		return out.String(), err
 	}
-	err, out := conclude()
+	out, err := conclude()
 	var verdict verdictError
 	require.ErrorAs(t, err, &verdict)
 	require.Equal(t, exitViolated, verdict.code)
@@ -38,7 +39,7 @@ func TestAFullDiskHidesNoViolation(t *testing.T) {
 	require.Contains(t, out, "two barriers")
 
 	cert.Results = cert.Results[1:]
-	err, out = conclude()
+	out, err = conclude()
 	require.Equal(t, full, err)
 	require.Empty(t, out)
 }
