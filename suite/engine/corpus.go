@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"watershed.example/chaos"
 	"watershed.example/suite/check"
 	"watershed.example/suite/engine/explore"
 )
@@ -21,15 +20,10 @@ import (
 // [Features] have other names: what files say was shown would be taken for unseen.
 const CorpusVersion = 1
 
-// entryFile is the JSON of one entry. Integers of 64 bits are strings.
+// entryFile is the JSON of one entry.
 type entryFile struct {
-	Version  int      `json:"version"`
-	Seed     uint64   `json:"seed,string"`
-	Topology string   `json:"topology"`
-	Nodes    int      `json:"nodes"`
-	Profile  string   `json:"profile"`
-	Defects  []string `json:"defects,omitempty"`
-	Plans    []string `json:"plans"`
+	Version int `json:"version"`
+	caseFile
 	// First are the features that no entry before it had shown.
 	First []string `json:"first"`
 }
@@ -90,13 +84,7 @@ func (c *Corpus) Add(e explore.Entry[Case]) (path string, err error) {
 	}
 	sum := sha256.Sum256([]byte(e.Case.key()))
 	path = filepath.Join(c.Folder, fmt.Sprintf("%s-%x%s", e.Case.Topology, sum[:8], entrySuffix))
-	if err = os.MkdirAll(c.Folder, 0o755); err == nil {
-		err = os.WriteFile(path+".part", data, 0o644)
-	}
-	if err == nil {
-		err = os.Rename(path+".part", path)
-	}
-	if err != nil {
+	if err := writeWhole(path, data); err != nil {
 		return "", fmt.Errorf("corpus: %w", err)
 	}
 	c.Entries = append(c.Entries, e)
@@ -109,31 +97,13 @@ func (c Case) key() string {
 }
 
 func encodeEntry(e explore.Entry[Case]) ([]byte, error) {
-	c := e.Case
-	f := entryFile{
-		Version: CorpusVersion, Seed: c.Seed, Topology: c.Topology, Nodes: max(c.Nodes, 1), Profile: string(c.Profile), Defects: c.Defects,
-		Plans: c.plans(), First: e.First,
-	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false) // links are named A->B
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(f); err != nil {
+	f := entryFile{Version: CorpusVersion, caseFile: e.Case.file(), First: e.First}
+	f.Nodes = max(f.Nodes, 1)
+	data, err := encodeFile(f)
+	if err != nil {
 		return nil, fmt.Errorf("encode an entry of a corpus: %w", err)
 	}
-	return out.Bytes(), nil
-}
-
-// plans are the lines of the case's faults.
-func (c Case) plans() []string {
-	lines := []string{}
-	for _, p := range c.Faults.Links {
-		lines = append(lines, p.String())
-	}
-	for _, p := range c.Faults.Nodes {
-		lines = append(lines, p.String())
-	}
-	return lines
+	return data, nil
 }
 
 func decodeEntry(data []byte) (explore.Entry[Case], error) {
@@ -154,20 +124,11 @@ func decodeEntry(data []byte) (explore.Entry[Case], error) {
 	if err := d.Decode(&f); err != nil {
 		return e, err
 	}
-	e.First = f.First
-	e.Case = Case{Seed: f.Seed, Topology: f.Topology, Nodes: f.Nodes, Profile: check.Profile(f.Profile), Defects: f.Defects}
-	if len(f.Plans) > 0 {
-		var err error
-		if e.Case.Faults, err = chaos.ParseSeveral(strings.Join(f.Plans, chaos.Between)); err != nil {
-			return e, err
-		}
-	}
-	if p := e.Case.Profile; p != check.ProfileV42 && p != check.ProfileLatest {
-		return e, fmt.Errorf("unknown profile %q", p)
-	}
-	if len(e.First) == 0 || !slices.IsSorted(e.First) {
+	if len(f.First) == 0 || !slices.IsSorted(f.First) {
 		return e, errors.New("an entry has showed something first, in order")
 	}
-	_, err := e.Case.Scenario()
+	var err error
+	e.First = f.First
+	e.Case, err = f.read()
 	return e, err
 }

@@ -163,19 +163,18 @@ func Explore(ctx context.Context, x Exploring) (Explored, error) {
 			x.Violated(c, res)
 		case err != nil:
 			e.CouldNot++
+			unknown = append(unknown, res.Folder)
 			say("%d could not run: %s: %v", number, c.key(), err)
 		case res.Failed():
 			e.Inconclusive++
+			unknown = append(unknown, res.Folder)
 			say("%d %s: %s", number, res.Word(), c.key())
 		}
-		if !violated && (err != nil || res.Failed()) {
-			unknown = append(unknown, res.Folder)
-		}
-		if n := len(unknown) - keepUnknown; n > 0 && !x.Keep {
-			if err := removeAll(unknown[:n]); err != nil {
+		if len(unknown) > keepUnknown && !x.Keep {
+			if err := os.RemoveAll(unknown[0]); err != nil {
 				return end("evidence of what told nothing could not be removed", err)
 			}
-			unknown = unknown[n:]
+			unknown = unknown[1:]
 		}
 		if err != nil {
 			continue
@@ -203,13 +202,3 @@ func Explore(ctx context.Context, x Exploring) (Explored, error) {
 
 // badFeature says whether a feature is one of runs that show a mistake.
 func badFeature(f string) bool { return strings.HasPrefix(f, violatedFeature) || f == stuckFeature }
-
-// removeAll removes folders, those without a name left out.
-func removeAll(folders []string) (err error) {
-	for _, f := range folders {
-		if f != "" {
-			err = errors.Join(err, os.RemoveAll(f))
-		}
-	}
-	return err
-}

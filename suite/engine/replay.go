@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"watershed.example/chaos"
-	"watershed.example/suite/check"
 	"watershed.example/suite/contract"
 )
 
@@ -30,35 +27,25 @@ type Replay struct {
 	Seen, Tries int
 }
 
-// replayFile is the file's JSON. Integers of 64 bits are strings.
+// replayFile is the file's JSON.
 type replayFile struct {
-	Version     int      `json:"version"`
-	Seed        uint64   `json:"seed,string"`
-	Topology    string   `json:"topology"`
-	Nodes       int      `json:"nodes"`
-	Profile     string   `json:"profile"`
-	Defects     []string `json:"defects,omitempty"`
-	Plans       []string `json:"plans"`
-	Launcher    string   `json:"launcher,omitempty"`
-	Requirement string   `json:"requirement,omitempty"`
-	Seen        int      `json:"seen,omitempty"`
-	Tries       int      `json:"tries,omitempty"`
+	Version int `json:"version"`
+	caseFile
+	Launcher    string `json:"launcher,omitempty"`
+	Requirement string `json:"requirement,omitempty"`
+	Seen        int    `json:"seen,omitempty"`
+	Tries       int    `json:"tries,omitempty"`
 }
 
 // Encode is the file's content.
 func (r Replay) Encode() ([]byte, error) {
-	f := replayFile{
-		Version: ReplayVersion, Seed: r.Seed, Topology: r.Topology, Nodes: r.Nodes, Profile: string(r.Profile), Defects: r.Defects,
-		Plans: r.plans(), Launcher: r.Launcher, Requirement: r.Requirement, Seen: r.Seen, Tries: r.Tries,
-	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false) // links are named A->B
-	e.SetIndent("", "  ")
-	if err := e.Encode(f); err != nil {
+	data, err := encodeFile(replayFile{
+		Version: ReplayVersion, caseFile: r.file(), Launcher: r.Launcher, Requirement: r.Requirement, Seen: r.Seen, Tries: r.Tries,
+	})
+	if err != nil {
 		return nil, fmt.Errorf("encode a replay: %w", err)
 	}
-	return out.Bytes(), nil
+	return data, nil
 }
 
 // DecodeReplay reads a file's content. What can't be played is an error.
@@ -69,18 +56,12 @@ func DecodeReplay(data []byte) (Replay, error) {
 	if err := d.Decode(&f); err != nil {
 		return Replay{}, fmt.Errorf("replay: %w", err)
 	}
-	r := Replay{
-		Case:     Case{Seed: f.Seed, Topology: f.Topology, Nodes: f.Nodes, Profile: check.Profile(f.Profile), Defects: f.Defects},
-		Launcher: f.Launcher, Requirement: f.Requirement, Seen: f.Seen, Tries: f.Tries,
-	}
 	_, known := contract.Get(f.Requirement)
 	switch {
 	case f.Version != ReplayVersion:
 		return Replay{}, fmt.Errorf("replay: version %d, want %d", f.Version, ReplayVersion)
 	case d.More():
 		return Replay{}, errors.New("replay: there is more behind it")
-	case r.Profile != check.ProfileV42 && r.Profile != check.ProfileLatest:
-		return Replay{}, fmt.Errorf("replay: unknown profile %q", f.Profile)
 	case f.Requirement != "" && !known:
 		return Replay{}, fmt.Errorf("replay: unknown requirement %q", f.Requirement)
 	}
@@ -89,16 +70,11 @@ func DecodeReplay(data []byte) (Replay, error) {
 			return Replay{}, fmt.Errorf("replay: unknown defect %q", defect)
 		}
 	}
-	if len(f.Plans) > 0 {
-		var err error
-		if r.Faults, err = chaos.ParseSeveral(strings.Join(f.Plans, chaos.Between)); err != nil {
-			return Replay{}, fmt.Errorf("replay: %w", err)
-		}
-	}
-	if _, err := r.Scenario(); err != nil {
+	c, err := f.read()
+	if err != nil {
 		return Replay{}, fmt.Errorf("replay: %w", err)
 	}
-	return r, nil
+	return Replay{Case: c, Launcher: f.Launcher, Requirement: f.Requirement, Seen: f.Seen, Tries: f.Tries}, nil
 }
 
 // LoadReplay reads a file.
@@ -118,13 +94,7 @@ func LoadReplay(path string) (Replay, error) {
 func (r Replay) Save(path string) error {
 	data, err := r.Encode()
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(path+".part", data, 0o644)
-	}
-	if err == nil {
-		err = os.Rename(path+".part", path)
+		err = writeWhole(path, data)
 	}
 	if err != nil {
 		return fmt.Errorf("save a replay: %w", err)
