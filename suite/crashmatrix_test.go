@@ -8,9 +8,9 @@ import (
 	"watershed.example/suite/engine"
 )
 
-// crashes limits how many cells of the crash matrix run at the same time. They
-// mostly wait, for elections.
-var crashes = semaphore.NewWeighted(3)
+// crashes limits how many cells of the crash and the fault matrix run at the same
+// time: three for each processor, since they mostly wait, for elections.
+var crashes = semaphore.NewWeighted(max(engine.Capacity()*3/8, 1))
 
 // TestCrashMatrix strikes the leader, a follower and the controller of the
 // destination, and a leader of the source, each by kill -9, by a pause and by a
