@@ -8,8 +8,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// settleWithin bounds how long a request is repeated that a cluster can't answer just now.
-const settleWithin = 8 * time.Second
+// settleWithin bounds how long a request is repeated that a cluster can't answer just
+// now: a few times as long as one may take (requestTimeout), and no longer than its
+// caller waits.
+const settleWithin = 5 * requestTimeout
 
 // again repeats a request that a cluster refuses as long as its leaders, or its quorum's,
 // change: on a busy machine that happens of itself, and an operator would ask again too.

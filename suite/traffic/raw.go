@@ -132,7 +132,7 @@ func (r *Raw) leader(ctx context.Context, p Partition) (int32, error) {
 			return -1, err
 		}
 	}
-	return -1, fmt.Errorf("raw client %s: partition %s has no leader on cluster %s", r.name, p, r.cluster.Name)
+	return -1, fmt.Errorf("raw client %s: partition %s has no leader on cluster %s: %w", r.name, p, r.cluster.Name, kerr.LeaderNotAvailable)
 }
 
 func (r *Raw) forget(p Partition) {

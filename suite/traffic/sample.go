@@ -89,16 +89,23 @@ func (r *Raw) Fetch(ctx context.Context, p Partition, o FetchOptions) (*Fetched,
 	return f, nil
 }
 
+// fetchAgain is Fetch, repeated while the partition's leader changes. Refusals are
+// recorded too.
+func (r *Raw) fetchAgain(ctx context.Context, p Partition, o FetchOptions) (f *Fetched, err error) {
+	err = again(ctx, func() error {
+		f, err = r.Fetch(ctx, p, o)
+		return err
+	})
+	return f, err
+}
+
 // HeadersFrom reads the headers of all batches from offset to the high
 // watermark by raw fetches.
 func (r *Raw) HeadersFrom(ctx context.Context, p Partition, offset int64) ([]Header, error) {
 	var all []Header
 	for range maxPages {
-		var f *Fetched
-		if err := again(ctx, func() (err error) {
-			f, err = r.Fetch(ctx, p, FetchOptions{Offset: offset, Isolation: history.ReadUncommitted})
-			return err
-		}); err != nil {
+		f, err := r.fetchAgain(ctx, p, FetchOptions{Offset: offset, Isolation: history.ReadUncommitted})
+		if err != nil {
 			return nil, err
 		}
 		if len(f.Headers) == 0 {
