@@ -184,8 +184,13 @@ func (j *judge) idem4(r *ruling) {
 
 // beyond says whether another episode's write was answered after this one's
 // logs were captured, which they can't show: its offset lies beyond the log, and
-// the episode had settled.
-func (j *judge) beyond(s *side, o *operation) bool {
+// the episode had settled. Where the run broke off before it settled, nobody
+// waited for replicas that are behind, as one that was being restarted: what lies
+// beyond such a log the longest one has to show.
+func (j *judge) beyond(p *part, s *side, o *operation) bool {
+	if s.Cluster == p.Destination && s != p.lead && j.edge.settled == never && o.offset >= end(s.Replica) {
+		return true
+	}
 	return filepath.Clean(j.episode.Logs) != LogsDir && o.episode != j.number && o.ended > j.edge.settled && o.offset >= end(s.Replica)
 }
 
@@ -206,7 +211,7 @@ func (j *judge) present(r *ruling, p *part, s *side, c *counts) {
 		if isSource && o.began < p.writable || !isSource && o.began < p.since() {
 			continue // of an earlier writable period
 		}
-		if j.beyond(s, o) {
+		if j.beyond(p, s, o) {
 			continue
 		}
 		if !isSource && ok && o.offset >= 0 && o.offset < s.localFrom() {

@@ -171,6 +171,35 @@ func (w *world) editLater(offset int64, res history.Result) {
 	}
 }
 
+// Where a run broke off, a replica that was being restarted is behind: the records
+// that it has not fetched yet are not lost as long as another one has them.
+func TestARunThatBrokeOffDoesNotWaitForReplicas(t *testing.T) {
+	short := func(r *Replica) { r.Batches = r.Batches[:batchAt(r, 20)] }
+	broken := func() *world {
+		w := newReplicaWorld()
+		w.drop(isPhase(history.Settled))
+		return w
+	}
+	lost := func(ev *Evidence) bool {
+		return slices.ContainsFunc(judged(ev)["IDEM-4"].Findings, func(f Finding) bool { return f.Anomaly == LostWrite })
+	}
+	require.False(t, lost(twoReplicas(t, broken(), short)), "behind")
+	require.True(t, lost(twoReplicas(t, newReplicaWorld(), short)), "settled, and still behind")
+
+	ev := twoReplicas(t, broken(), short)
+	for _, r := range ev.Replicas {
+		if r.Cluster == "B" && r.Topic == "t" {
+			r.Batches = r.Batches[:min(len(r.Batches), batchAt(r, 19)+1)]
+		}
+	}
+	require.True(t, lost(ev), "no replica has it")
+
+	require.True(t, lost(twoReplicas(t, broken(), func(r *Replica) {
+		k := batchAt(r, 17)
+		r.Batches = slices.Delete(r.Batches, k, k+1)
+	})), "below its end")
+}
+
 // A replica that is not in sync may lack or hold what it likes.
 func TestAReplicaOutOfSyncIsLeftAlone(t *testing.T) {
 	w := newReplicaWorld()
