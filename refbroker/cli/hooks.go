@@ -75,23 +75,26 @@ func DialHooks(ctx context.Context, path string) (*Hooks, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("connect to test hooks: %w", err)
 	}
-	return NewHooks(conn, watch)
+	if _, err := watch.Write([]byte(watchRequest)); err != nil {
+		_, _ = conn.Close(), watch.Close()
+		return nil, fmt.Errorf("watch test hooks: %w", err)
+	}
+	return NewHooks(conn, watch), nil
 }
 
-// NewHooks makes a client of two connections that lead to the hooks socket some
-// other way, such as "refbroker hooks relay" where the broker runs. It owns
-// them, also when it fails.
-func NewHooks(conn, watch net.Conn) (*Hooks, error) {
+// watchRequest makes a connection to the hooks socket one of events.
+const watchRequest = `{"op":"watch"}` + "\n"
+
+// NewHooks makes a client of a connection for commands and one for events that lead to
+// the hooks socket some other way: to stdin and stdout, and from stderr, of "refbroker
+// hooks relay" where the broker runs. It owns them.
+func NewHooks(conn, watch net.Conn) *Hooks {
 	h := &Hooks{
 		commands: make(chan struct{}, 1), conn: conn, in: bufio.NewReader(conn),
 		watch: watch, ended: make(chan struct{}), changed: make(chan struct{}),
 	}
-	if _, err := watch.Write([]byte(`{"op":"watch"}` + "\n")); err != nil {
-		_, _ = conn.Close(), watch.Close()
-		return nil, fmt.Errorf("watch test hooks: %w", err)
-	}
 	go h.listen()
-	return h, nil
+	return h
 }
 
 func (h *Hooks) listen() {

@@ -85,9 +85,9 @@ func hooksCommand() *cobra.Command {
 		})
 	cmd.AddCommand(&cobra.Command{
 		Use: "relay", Args: cobra.NoArgs,
-		Short: "Join stdin and stdout to the socket, for a client elsewhere",
+		Short: "Join stdin and stdout to the socket, for a client elsewhere; what arrives and goes on is told on stderr",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return relayHooks(c.Context(), socket, c.InOrStdin(), c.OutOrStdout())
+			return relayHooks(c.Context(), socket, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	})
 	return cmd
@@ -115,22 +115,42 @@ func parseAilments(args []string) (a Ailments, err error) {
 	return a, nil
 }
 
-// relayHooks carries bytes both ways until the socket's end or the end of in.
-// A read of in that waits meanwhile ends with the process.
-func relayHooks(ctx context.Context, socket string, in io.Reader, out io.Writer) error {
+// relayHooks carries bytes both ways until the socket's end or the end of in, and the
+// broker's events to events. One process does both: to start one in a container costs
+// more than all that it carries. A read of in that waits at the end ends with the process.
+func relayHooks(ctx context.Context, socket string, in io.Reader, out, events io.Writer) error {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", socket)
-	if err != nil {
-		return fmt.Errorf("connect to test hooks: %w", err)
+	var conns [2]net.Conn
+	for i := range conns {
+		conn, err := d.DialContext(ctx, "unix", socket)
+		if err != nil {
+			return fmt.Errorf("connect to test hooks: %w", err)
+		}
+		defer func() { _ = conn.Close() }()
+		conns[i] = conn
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	commands, watch := conns[0], conns[1]
+	end := func() { _, _ = commands.Close(), watch.Close() }
+	defer context.AfterFunc(ctx, end)()
+	if _, err := watch.Write([]byte(watchRequest)); err != nil {
+		return fmt.Errorf("watch test hooks: %w", err)
+	}
+	watched := make(chan error, 1)
 	go func() {
-		_, _ = io.Copy(conn, in)
-		_ = conn.Close()
+		_, err := io.Copy(events, watch)
+		end()
+		watched <- err
 	}()
-	_, err = io.Copy(out, conn)
-	if errors.Is(err, net.ErrClosed) {
-		err = nil // stdin ended first
+	go func() {
+		_, _ = io.Copy(commands, in)
+		end()
+	}()
+	_, err := io.Copy(out, commands)
+	end()
+	for _, e := range []error{err, <-watched} {
+		if e != nil && !errors.Is(e, net.ErrClosed) { // closed: stdin ended first
+			return e
+		}
 	}
-	return err
+	return nil
 }
