@@ -273,7 +273,7 @@ func (d *promotedTraffic) fetchers(ctx context.Context, from func(traffic.Partit
 // fetchBothWays fetches at once and after a long poll.
 func fetchBothWays(ctx context.Context, raw *traffic.Raw, p traffic.Partition, offset int64, level history.Isolation) error {
 	for _, long := range []bool{false, true} {
-		if _, err := raw.Fetch(ctx, p, traffic.FetchOptions{
+		if _, err := raw.FetchAgain(ctx, p, traffic.FetchOptions{
 			Offset: offset, Isolation: level, LongPoll: long, Wait: longPoll,
 		}); err != nil {
 			return err

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"watershed.example/suite/history"
 )
 
 // settleWithin bounds how long a request is repeated that a cluster can't answer just
@@ -13,26 +16,63 @@ import (
 // caller waits.
 const settleWithin = 5 * requestTimeout
 
+// askAgainAtLast is the longest pause between two of them: it is the machine's being busy
+// that they wait for, and they are not to add to it.
+const askAgainAtLast = 100 * time.Millisecond
+
 // again repeats a request that a cluster refuses as long as its leaders, or its quorum's,
 // change: on a busy machine that happens of itself, and an operator would ask again too.
 // The request has to be one that is harmless when it was carried out after all. The
 // error is that of the last time.
 func again(ctx context.Context, ask func() error) error {
 	until := time.Now().Add(settleWithin)
-	for {
+	for wait := askAgainAfter; ; wait = min(2*wait, askAgainAtLast) {
 		err := ask()
-		if !changing(err) || time.Now().After(until) || !pause(ctx, askAgainAfter) {
+		if !changing(err) || time.Now().After(until) || !pause(ctx, wait) {
 			return err
 		}
 	}
 }
 
-// changing says whether an error is that of a cluster whose leaders change.
+// settling are the answers of a cluster whose leaders change, its quorum's and its
+// coordinators among them, or where a replica falls behind. Each passes by itself.
+// UNKNOWN_TOPIC_OR_PARTITION is none of them: it may be the truth.
+var settling = []error{
+	kerr.RequestTimedOut, kerr.NotController, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable,
+	kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator,
+	kerr.NotEnoughReplicas, kerr.PreferredLeaderNotAvailable,
+}
+
+// changing says whether an error is that of a cluster whose leaders change, or of a
+// connection that broke meanwhile.
 func changing(err error) bool {
-	for _, code := range []error{kerr.RequestTimedOut, kerr.NotController, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable} {
+	for _, code := range settling {
 		if errors.Is(err, code) {
 			return true
 		}
 	}
-	return false
+	return broken(err)
+}
+
+// broken says whether a connection ended before its answer came, or that took too long
+// on a busy machine. One that can't be made at all is that of a node which is down, and
+// does not come back of itself.
+func broken(err error) bool {
+	return kgo.IsRetryableBrokerErr(err)
+}
+
+// produceAgain is Produce of what next makes, made anew and sent again while it is
+// refused because the partition's leader changes: nothing was appended then, so that
+// no record is written twice. An answer that leaves that open is not asked for again.
+// Each is recorded.
+func (r *Raw) produceAgain(ctx context.Context, next func() Write) (w Write, offset int64, res *history.Result) {
+	_ = again(ctx, func() error { // what was answered at last is the result
+		w = next()
+		offset, res = r.Produce(ctx, w)
+		if res.Outcome != history.Refused {
+			return nil
+		}
+		return kerr.ErrorForCode(res.Code)
+	})
+	return w, offset, res
 }

@@ -78,7 +78,23 @@ func (c *Control) Create(ctx context.Context, bootstrap, sourceID string) error 
 func (c *Control) CreateWith(ctx context.Context, bootstrap, sourceID string, more map[string]string) error {
 	configs := map[string]string{mirrorrpc.ConfigBootstrap: bootstrap, mirrorrpc.ConfigSourceClusterID: sourceID}
 	maps.Copy(configs, more)
-	return c.do("CreateClusterMirror", nil, func() error { return c.rpc().Create(ctx, c.mirror, configs) })
+	return c.once(ctx, mirrorrpc.ErrMirrorAlreadyExists, func() error {
+		return c.do("CreateClusterMirror", nil, func() error { return c.rpc().Create(ctx, c.mirror, configs) })
+	})
+}
+
+// once repeats a request that is to be carried out once while leaders change. Asked
+// before, what says that it was is no error.
+func (c *Control) once(ctx context.Context, was error, ask func() error) error {
+	asked := false
+	return again(ctx, func() error {
+		err := ask()
+		if asked && errors.Is(err, was) {
+			return nil
+		}
+		asked = true
+		return err
+	})
 }
 
 // Start starts the mirroring of topics.
@@ -95,11 +111,14 @@ func (c *Control) Stop(ctx context.Context, topics ...string) error {
 	})
 }
 
-// Describe asks once for the state of every partition of the mirror and
-// records what changed since the last answer.
+// Describe asks for the state of every partition of the mirror, once more only while
+// leaders change, and records what changed since the last answer.
 func (c *Control) Describe(ctx context.Context) (map[Partition]history.Mirror, error) {
-	mirrors, err := c.rpc().Describe(ctx, c.mirror)
-	if err != nil {
+	var mirrors []mirrorrpc.DescribedMirror
+	if err := again(ctx, func() (err error) {
+		mirrors, err = c.rpc().Describe(ctx, c.mirror)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	now := map[Partition]history.Mirror{}
