@@ -20,7 +20,7 @@ import (
 const (
 	launchLimit   = 60 * time.Second
 	trafficLimit  = 60 * time.Second
-	catchUpLimit  = 60 * time.Second
+	catchUpLimit  = 40 * time.Second
 	strikeLimit   = 20 * time.Second
 	stopLimit     = 20 * time.Second
 	gateLimit     = 10 * time.Second // beside stopLimit, for what is done at each gate

@@ -3,6 +3,7 @@ package traffic
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,35 +25,38 @@ const askAgainAtLast = 100 * time.Millisecond
 // change: on a busy machine that happens of itself, and an operator would ask again too.
 // The request has to be one that is harmless when it was carried out after all. The
 // error is that of the last time.
-func again(ctx context.Context, ask func() error) error {
+func again(ctx context.Context, ask func() error) error { return repeat(ctx, changing, ask) }
+
+// answeredAgain is again for a client that by itself repeats what got no answer: only
+// what was answered is asked for again.
+func answeredAgain(ctx context.Context, ask func() error) error { return repeat(ctx, settling, ask) }
+
+func repeat(ctx context.Context, passes func(error) bool, ask func() error) error {
 	until := time.Now().Add(settleWithin)
 	for wait := askAgainAfter; ; wait = min(2*wait, askAgainAtLast) {
 		err := ask()
-		if !changing(err) || time.Now().After(until) || !pause(ctx, wait) {
+		if !passes(err) || time.Now().After(until) || !pause(ctx, wait) {
 			return err
 		}
 	}
 }
 
-// settling are the answers of a cluster whose leaders change, its quorum's and its
+// unsettled are the answers of a cluster whose leaders change, its quorum's and its
 // coordinators among them, or where a replica falls behind. Each passes by itself.
 // UNKNOWN_TOPIC_OR_PARTITION is none of them: it may be the truth.
-var settling = []error{
+var unsettled = []error{
 	kerr.RequestTimedOut, kerr.NotController, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable,
 	kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator,
 	kerr.NotEnoughReplicas, kerr.PreferredLeaderNotAvailable,
 }
 
-// changing says whether an error is that of a cluster whose leaders change, or of a
-// connection that broke meanwhile.
-func changing(err error) bool {
-	for _, code := range settling {
-		if errors.Is(err, code) {
-			return true
-		}
-	}
-	return broken(err)
+// settling says whether an error is that of a cluster whose leaders change.
+func settling(err error) bool {
+	return slices.ContainsFunc(unsettled, func(code error) bool { return errors.Is(err, code) })
 }
+
+// changing is settling, or says that a connection broke meanwhile.
+func changing(err error) bool { return settling(err) || broken(err) }
 
 // broken says whether a connection ended before its answer came, or that took too long
 // on a busy machine. One that can't be made at all is that of a node which is down, and

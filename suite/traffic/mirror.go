@@ -87,7 +87,7 @@ func (c *Control) CreateWith(ctx context.Context, bootstrap, sourceID string, mo
 // before, what says that it was is no error.
 func (c *Control) once(ctx context.Context, was error, ask func() error) error {
 	asked := false
-	return again(ctx, func() error {
+	return answeredAgain(ctx, func() error {
 		err := ask()
 		if asked && errors.Is(err, was) {
 			return nil
@@ -99,14 +99,14 @@ func (c *Control) once(ctx context.Context, was error, ask func() error) error {
 
 // Start starts the mirroring of topics.
 func (c *Control) Start(ctx context.Context, topics ...string) error {
-	return again(ctx, func() error {
+	return answeredAgain(ctx, func() error {
 		return c.do("StartMirrorTopics", topics, func() error { return c.rpc().Start(ctx, c.mirror, topics...) })
 	})
 }
 
 // Stop fails topics over. It may be said again (OPS-1).
 func (c *Control) Stop(ctx context.Context, topics ...string) error {
-	return again(ctx, func() error {
+	return answeredAgain(ctx, func() error {
 		return c.do("StopMirrorTopics", topics, func() error { return c.rpc().Stop(ctx, c.mirror, topics...) })
 	})
 }
@@ -115,7 +115,7 @@ func (c *Control) Stop(ctx context.Context, topics ...string) error {
 // leaders change, and records what changed since the last answer.
 func (c *Control) Describe(ctx context.Context) (map[Partition]history.Mirror, error) {
 	var mirrors []mirrorrpc.DescribedMirror
-	if err := again(ctx, func() (err error) {
+	if err := answeredAgain(ctx, func() (err error) {
 		mirrors, err = c.rpc().Describe(ctx, c.mirror)
 		return err
 	}); err != nil {

@@ -167,7 +167,7 @@ func (s *sideMirror) ids(ctx context.Context, topics ...string) (*TopicIDs, erro
 func (s *sideMirror) start(ctx context.Context, ids *TopicIDs, topics ...string) error {
 	req := mirrorrpc.NewStartMirrorTopicsRequest()
 	req.MirrorName, req.Topics = s.name, ids.topics
-	return again(ctx, func() error {
+	return answeredAgain(ctx, func() error {
 		return s.do("StartMirrorTopics", topics, func() error {
 			_, err := s.perTopic(ctx, req)
 			return err

@@ -105,7 +105,12 @@ func (s *sideMirror) stopIn(ctx context.Context, topic string) error {
 	}
 	probe := history.Probe{What: history.ProbeStop, Topic: topic, State: before[p].State}
 	probe.Result = answerOf(s.Stop(ctx, topic))
-	after, err := s.await(ctx, "a topic is STOPPED", []Partition{p}, func(m history.Mirror) bool { return m.State == StateStopped })
+	var after map[Partition]history.Mirror
+	if probe.Result.Outcome == history.Refused { // it would be waited for in vain
+		after, err = s.Describe(ctx)
+	} else {
+		after, err = s.await(ctx, "a topic is STOPPED", []Partition{p}, func(m history.Mirror) bool { return m.State == StateStopped })
+	}
 	if stuck := new(StuckError); err != nil && !errors.As(err, &stuck) {
 		return err
 	}
@@ -125,7 +130,7 @@ func (o *Ops) truth(ctx context.Context) error {
 	req.MirrorName = o.side.name
 	req.Topics = []mirrorrpc.NamedTopic{{TopicName: absent}, {TopicName: opsPaused}}
 	var results map[string]*history.Result
-	if err := again(ctx, func() (err error) {
+	if err := answeredAgain(ctx, func() (err error) {
 		results, err = o.side.perTopic(ctx, req)
 		return err
 	}); results == nil {
