@@ -42,12 +42,13 @@ func repeat(ctx context.Context, passes func(error) bool, ask func() error) erro
 }
 
 // unsettled are the answers of a cluster whose leaders change, its quorum's and its
-// coordinators among them, or where a replica falls behind. Each passes by itself.
+// coordinators among them, or where a replica falls behind or is missed: a factor is too
+// high while a broker is fenced. Each passes by itself.
 // UNKNOWN_TOPIC_OR_PARTITION is none of them: it may be the truth.
 var unsettled = []error{
 	kerr.RequestTimedOut, kerr.NotController, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable,
 	kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator,
-	kerr.NotEnoughReplicas, kerr.PreferredLeaderNotAvailable,
+	kerr.NotEnoughReplicas, kerr.PreferredLeaderNotAvailable, kerr.InvalidReplicationFactor,
 }
 
 // settling says whether an error is that of a cluster whose leaders change.

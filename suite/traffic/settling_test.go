@@ -21,10 +21,12 @@ import (
 type fakeMirrors struct {
 	answers []error
 	asked   int
+	takes   time.Duration // for each answer
 }
 
 func (f *fakeMirrors) answer() error {
 	f.asked++
+	time.Sleep(f.takes)
 	if len(f.answers) == 0 {
 		return nil
 	}
@@ -56,21 +58,23 @@ func TestAMirrorIsAskedForAgainWhileTheQuorumChanges(t *testing.T) {
 		answers []error
 		want    error
 		asked   int
+		takes   time.Duration
 	}{
-		{"created the first time", create, []error{kerr.RequestTimedOut, mirrorrpc.ErrMirrorAlreadyExists}, nil, 2},
-		{"created the second time", create, []error{kerr.NotController}, nil, 2},
-		{"there before", create, []error{mirrorrpc.ErrMirrorAlreadyExists}, mirrorrpc.ErrMirrorAlreadyExists, 1},
-		{"paused the first time", pause, []error{kerr.RequestTimedOut, mirrorrpc.ErrMirrorTopicAlreadyPaused}, nil, 2},
-		{"paused before", pause, []error{mirrorrpc.ErrMirrorTopicAlreadyPaused}, mirrorrpc.ErrMirrorTopicAlreadyPaused, 1},
-		{"deleted the first time", remove, []error{kerr.RequestTimedOut, mirrorrpc.ErrUnknownMirror}, nil, 2},
-		{"never there", remove, []error{mirrorrpc.ErrUnknownMirror}, mirrorrpc.ErrUnknownMirror, 1},
-		{"not empty", remove, []error{kerr.NotController, mirrorrpc.ErrMirrorNotEmpty}, mirrorrpc.ErrMirrorNotEmpty, 2},
-		{"described", describe, []error{kerr.NotController, kerr.CoordinatorLoadInProgress}, nil, 3},
-		{"nobody answers, however often the client asks", describe, []error{io.EOF}, io.EOF, 1},
-		{"not to be described", describe, []error{kerr.ClusterAuthorizationFailed}, kerr.ClusterAuthorizationFailed, 1},
+		{"created the first time", create, []error{kerr.RequestTimedOut, mirrorrpc.ErrMirrorAlreadyExists}, nil, 2, 0},
+		{"created the second time", create, []error{kerr.NotController}, nil, 2, 0},
+		{"the client asked twice", create, []error{mirrorrpc.ErrMirrorAlreadyExists}, nil, 1, requestTimeout},
+		{"there before", create, []error{mirrorrpc.ErrMirrorAlreadyExists}, mirrorrpc.ErrMirrorAlreadyExists, 1, 0},
+		{"paused the first time", pause, []error{kerr.RequestTimedOut, mirrorrpc.ErrMirrorTopicAlreadyPaused}, nil, 2, 0},
+		{"paused before", pause, []error{mirrorrpc.ErrMirrorTopicAlreadyPaused}, mirrorrpc.ErrMirrorTopicAlreadyPaused, 1, 0},
+		{"deleted the first time", remove, []error{kerr.RequestTimedOut, mirrorrpc.ErrUnknownMirror}, nil, 2, 0},
+		{"never there", remove, []error{mirrorrpc.ErrUnknownMirror}, mirrorrpc.ErrUnknownMirror, 1, 0},
+		{"not empty", remove, []error{kerr.NotController, mirrorrpc.ErrMirrorNotEmpty}, mirrorrpc.ErrMirrorNotEmpty, 2, 0},
+		{"described", describe, []error{kerr.NotController, kerr.CoordinatorLoadInProgress}, nil, 3, 0},
+		{"nobody answers, however often the client asks", describe, []error{io.EOF}, io.EOF, 1, 0},
+		{"not to be described", describe, []error{kerr.ClusterAuthorizationFailed}, kerr.ClusterAuthorizationFailed, 1, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := &fakeMirrors{answers: c.answers}
+			f := &fakeMirrors{answers: c.answers, takes: c.takes}
 			rec, _ := recorded(t)
 			control := &Control{cluster: Cluster{Name: "B", Mirrors: f}, mirror: "m", rec: rec, last: map[Partition]history.Mirror{}}
 			require.ErrorIs(t, c.ask(t.Context(), control), c.want, c.name)
