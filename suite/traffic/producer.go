@@ -3,6 +3,7 @@ package traffic
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -310,10 +311,8 @@ func (p *Producer) Transaction(ctx context.Context, commit bool, n int, parts ..
 	if sendErr != nil {
 		commit = false
 	}
-	if err := p.End(ctx, commit); err != nil {
-		return err
-	}
-	return sendErr
+	// A client that was closed amid the sending can't end it: what went before tells why.
+	return errors.Join(sendErr, p.End(ctx, commit))
 }
 
 // Close closes the client without ending an open transaction.
