@@ -18,6 +18,25 @@ func TestANewIDMayHaveSpentAnEpochOnAnAbort(t *testing.T) {
 	require.NotEqual(t, Violated, got.Outcome, "%s %v", got.Reason, got.Findings)
 }
 
+// A batch that nobody took, since another leads, says nothing, and nothing of what
+// comes after it is lost.
+func TestAMovingLeaderTakesNoPartInANumbering(t *testing.T) {
+	for _, c := range []struct {
+		code int16
+		want Outcome
+	}{{6, Held}, {19, Held}, {7, Inconclusive}} {
+		l := newLone()
+		moved := l.acked(t, "window", history.TrialFirst, 0)
+		s := l.batch("t", "window", moved.Batch.ProducerID, moved.Batch.Epoch, moved.Batch.BaseSequence, int(moved.Count))
+		rest := l.events
+		l.events = nil
+		l.try(history.TrialFirst, s, history.Idempotent, -1, history.Result{Outcome: history.OutcomeOf(c.code), Code: c.code})
+		l.events = append(l.events, rest...)
+		got := judged(l.evidence(t))["SC-1"]
+		require.Equal(t, c.want, got.Outcome, "code %d: %s %v", c.code, got.Reason, got.Findings)
+	}
+}
+
 func TestALastStableOffsetMayCatchUpWithAMarker(t *testing.T) {
 	l := newLone()
 	l.askedAtAMarker(t, 0, false, true)

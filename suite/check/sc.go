@@ -200,6 +200,8 @@ func (a *alone) numberings(p *alonePart, do func(o *operation, w wanted)) {
 		do(o, w)
 		appends := w.rule == toAppend || w.rule == toBeginAnew
 		switch {
+		case o.result.Outcome == history.Refused && retriable[o.result.Code]:
+			// Who does not lead has appended nothing: as if it had never been sent.
 		case o.result.Outcome == history.Unknown, retriable[o.result.Code]:
 			n.lost = true
 		case appends && o.result.Outcome == history.OK:

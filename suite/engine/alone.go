@@ -15,7 +15,7 @@ import (
 const alonePoll = 15 * time.Millisecond
 
 // disturbLimit bounds one disturbance: a cleaner may take its time.
-const disturbLimit = 30 * time.Second
+const disturbLimit = 60 * time.Second
 
 // alone is the traffic of a cluster without any mirror (SC-1 to SC-8).
 type alone struct {
@@ -108,8 +108,8 @@ func (s *story) aloneOn(cluster string) []phase {
 
 // Limits of phases that do thousands of requests.
 const (
-	rollOverLimit = 90 * time.Second
-	sampleLimit   = 30 * time.Second
+	rollOverLimit = 180 * time.Second
+	sampleLimit   = 120 * time.Second
 )
 
 func (a *alone) begin(ctx context.Context) error {
@@ -264,7 +264,7 @@ func (a *alone) finish(ctx context.Context) error {
 
 // plainEverywhere writes one record to each partition.
 func (a *alone) plainEverywhere(ctx context.Context) error {
-	p, err := traffic.NewProducer(a.rec, a.cluster, traffic.ProducerOptions{Name: "plain", Mode: history.Plain, Attempts: 10, Payload: a.payload})
+	p, err := traffic.NewProducer(a.rec, a.cluster, traffic.ProducerOptions{Name: "plain", Mode: history.Plain, Attempts: traffic.Patiently, Payload: a.payload})
 	if err != nil {
 		return err
 	}

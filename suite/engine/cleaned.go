@@ -32,7 +32,7 @@ func (e *episode) cleanPast(ctx context.Context) error {
 		return err
 	}
 	p, err := traffic.NewProducer(e.rec, e.to(), traffic.ProducerOptions{
-		Name: prefix(e.Mirror.To, e.Number) + "newer", Mode: history.Plain, Attempts: 10,
+		Name: prefix(e.Mirror.To, e.Number) + "newer", Mode: history.Plain, Attempts: traffic.Patiently,
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"watershed.example/fixtures"
 	"watershed.example/suite/traffic"
@@ -155,6 +156,11 @@ func awaitOther(ctx context.Context, c *fixtures.Cluster, id string, old *fixtur
 		next, err := c.Coordinator(ctx, id)
 		if err != nil || next != old {
 			return next, err
+		}
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s coordinates %s after its end: %w", old, id, context.Cause(ctx))
 		}
 	}
 }

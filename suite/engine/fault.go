@@ -42,7 +42,7 @@ func newFault(w *world, rec *traffic.Recorder, sc Scenario, m topologies.Mirror,
 		planned.Name, planned.Phase = string(plan.Kind), plan.Point
 		var err error
 		if f.nudger, err = traffic.NewProducer(rec, w.cluster(m.From), traffic.ProducerOptions{
-			Name: prefix(m.From, int(rec.Episode())) + "nudge", Mode: history.Plain, Attempts: 10,
+			Name: prefix(m.From, int(rec.Episode())) + "nudge", Mode: history.Plain, Attempts: traffic.Patiently,
 		}); err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func growing(nodes int) topologies.Topology {
 }
 
 // growLimit bounds the growth of a source, and all that comes of it.
-const growLimit = 20 * time.Second
+const growLimit = 60 * time.Second
 
 // late is how many partitions of each topic come later than the topic.
 func (s *story) late() int32 {

@@ -14,7 +14,7 @@ import (
 // kafkaPatience is how many times as long as refbroker's the start of Apache
 // Kafka may take, and its first transaction: a machine that is busy with other
 // things takes that long.
-const kafkaPatience = 10
+const kafkaPatience = 5
 
 // KafkaSources are the scenarios whose source is Apache Kafka.
 func KafkaSources() []Scenario {
@@ -142,7 +142,7 @@ func (j *javaTraffic) close() {
 }
 
 // lossLimit bounds the loss of a leader, and all that comes of it.
-const lossLimit = 90 * time.Second
+const lossLimit = 180 * time.Second
 
 // sourceLoses kills the leader of a partition of the source with kill -9 while
 // all clients write and the mirror copies, and starts it again when the mirror has

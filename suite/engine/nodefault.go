@@ -201,7 +201,7 @@ func (e *episode) finish(ctx context.Context, f *nodeFault) error {
 }
 
 // biteFor bounds how long a fault may take to be felt.
-const biteFor = 5 * time.Second
+const biteFor = 10 * time.Second
 
 // bite waits until the node has felt the fault. Whether it did is judged.
 func (f *nodeFault) bite(ctx context.Context) {

@@ -65,7 +65,7 @@ func (e *episode) sampleMirroring(ctx context.Context) error {
 		return err
 	}
 	for _, p := range e.layout.All {
-		if _, err := e.promoted.raw.Fetch(ctx, p, traffic.FetchOptions{Isolation: history.ReadCommitted}); err != nil {
+		if _, err := e.promoted.raw.FetchAgain(ctx, p, traffic.FetchOptions{Isolation: history.ReadCommitted}); err != nil {
 			return err
 		}
 	}

@@ -208,9 +208,17 @@ func (d *promotedTraffic) after(ctx context.Context) error {
 }
 
 // last writes one record at the end of each partition: readers that saw it have
-// read everything before it.
+// read everything before it. Its writer is a patient one: without the record no reader
+// can tell that it is at the end, and a connection may have ended with a restart.
 func (d *promotedTraffic) last(ctx context.Context) error {
-	_ = d.plain.Send(ctx, 1, d.layout.All...)
+	p, err := traffic.NewProducer(d.rec, d.cluster, traffic.ProducerOptions{
+		Name: d.prefix + "last", Mode: history.Plain, Attempts: traffic.Patiently, Payload: d.payload,
+	})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	_ = p.Send(ctx, 1, d.layout.All...)
 	return context.Cause(ctx)
 }
 
@@ -273,7 +281,7 @@ func (d *promotedTraffic) fetchers(ctx context.Context, from func(traffic.Partit
 // fetchBothWays fetches at once and after a long poll.
 func fetchBothWays(ctx context.Context, raw *traffic.Raw, p traffic.Partition, offset int64, level history.Isolation) error {
 	for _, long := range []bool{false, true} {
-		if _, err := raw.Fetch(ctx, p, traffic.FetchOptions{
+		if _, err := raw.FetchAgain(ctx, p, traffic.FetchOptions{
 			Offset: offset, Isolation: level, LongPoll: long, Wait: longPoll,
 		}); err != nil {
 			return err

@@ -69,7 +69,7 @@ func newSource(
 			}
 		}
 		*to, err = traffic.NewProducer(rec, cluster, traffic.ProducerOptions{
-			Name: prefix + name, Mode: mode, TransactionalID: txnID, Attempts: 10, Payload: s.payload, Compression: codecs(),
+			Name: prefix + name, Mode: mode, TransactionalID: txnID, Attempts: traffic.Patiently, Payload: s.payload, Compression: codecs(),
 		})
 		if err != nil || mode == history.Plain {
 			return err

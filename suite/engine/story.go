@@ -14,17 +14,20 @@ import (
 )
 
 // Limits of the phases of a run. Each bounds how long an answer may take; what
-// is not there by then is named in the error.
+// is not there by then is named in the error. They are many times what a phase takes,
+// since a machine that is very busy takes many times as long; where what is broken is
+// waited for in vain, as a stop or a reader, they are shorter.
 const (
-	launchLimit   = 20 * time.Second
-	trafficLimit  = 20 * time.Second
-	catchUpLimit  = 15 * time.Second
-	strikeLimit   = 10 * time.Second
+	launchLimit   = 60 * time.Second
+	trafficLimit  = 60 * time.Second
+	catchUpLimit  = 40 * time.Second
+	strikeLimit   = 20 * time.Second
 	stopLimit     = 20 * time.Second
-	writableLimit = 10 * time.Second
-	readLimit     = 10 * time.Second
-	captureLimit  = 20 * time.Second
-	wideLimit     = 90 * time.Second
+	gateLimit     = 10 * time.Second // beside stopLimit, for what is done at each gate
+	writableLimit = 20 * time.Second
+	readLimit     = 20 * time.Second
+	captureLimit  = 60 * time.Second
+	wideLimit     = 180 * time.Second
 
 	// longPoll is how long the fetches wait that are to be served late.
 	longPoll = 60 * time.Millisecond
@@ -207,7 +210,11 @@ func (s *story) phases(i int) []phase {
 				stopping = append(stopping, e)
 			}
 		}
-		add(stopping[0], "stop", stopLimit+strikeLimit, func(ctx context.Context) error { return s.stop(ctx, stopping) })
+		limit := stopLimit + strikeLimit
+		for _, e := range stopping {
+			limit += time.Duration(len(e.holds())) * gateLimit
+		}
+		add(stopping[0], "stop", limit, func(ctx context.Context) error { return s.stop(ctx, stopping) })
 		for _, e := range stopping {
 			add(e, "after the stop", trafficLimit, e.late)
 		}
@@ -283,7 +290,7 @@ func (s *story) createTopics(ctx context.Context, cluster string) error {
 	}
 	// The first write says that the clusters are up.
 	first, err := traffic.NewProducer(s.rec, s.world.cluster(cluster), traffic.ProducerOptions{
-		Name: lower(cluster) + "-first", Mode: history.Plain, Attempts: 10,
+		Name: lower(cluster) + "-first", Mode: history.Plain, Attempts: traffic.Patiently,
 	})
 	if err != nil {
 		return err

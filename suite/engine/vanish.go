@@ -70,7 +70,7 @@ func (e *episode) roll(ctx context.Context, raw *traffic.Raw) error {
 	if err := raw.AlterTopics(ctx, map[string]string{"segment.ms": "1"}, e.Mirror.Topics...); err != nil {
 		return err
 	}
-	p, err := traffic.NewProducer(e.story.rec, e.to(), traffic.ProducerOptions{Name: "rolls", Mode: history.Plain, Attempts: 10})
+	p, err := traffic.NewProducer(e.story.rec, e.to(), traffic.ProducerOptions{Name: "rolls", Mode: history.Plain, Attempts: traffic.Patiently})
 	if err != nil {
 		return err
 	}

@@ -258,7 +258,7 @@ func SelfTest(ctx context.Context, launcher, folder string) error {
 }
 
 // selfTestLimit bounds the self-test that goes before every scenario.
-const selfTestLimit = 10 * time.Second
+const selfTestLimit = 30 * time.Second
 
 func runPath(folder string) string { return filepath.Join(folder, check.RunFile) }
 

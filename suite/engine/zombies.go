@@ -49,7 +49,7 @@ func newZombies(ctx context.Context, rec *traffic.Recorder, cluster traffic.Clus
 func (z *zombies) txnID() string { return z.prefix + "txn" }
 
 func (z *zombies) producer(name string, mode history.Mode) (*traffic.Producer, error) {
-	o := traffic.ProducerOptions{Name: z.prefix + name, Mode: mode, Attempts: 10, Payload: []byte(z.prefix)}
+	o := traffic.ProducerOptions{Name: z.prefix + name, Mode: mode, Attempts: traffic.Patiently, Payload: []byte(z.prefix)}
 	if mode == history.Transactional {
 		o.TransactionalID, o.TransactionTimeout = z.txnID(), zombieTimeout
 	}
@@ -139,7 +139,7 @@ func (z *zombies) revive(ctx context.Context) error {
 	_ = z.transactional.End(ctx, true)
 	var err error
 	if z.again, err = traffic.NewProducer(z.rec, z.cluster, traffic.ProducerOptions{
-		Name: z.prefix + "txn-again", Mode: history.Transactional, TransactionalID: z.txnID(), Attempts: 10, Payload: []byte(z.prefix),
+		Name: z.prefix + "txn-again", Mode: history.Transactional, TransactionalID: z.txnID(), Attempts: traffic.Patiently, Payload: []byte(z.prefix),
 	}); err != nil {
 		return err
 	}

@@ -3,6 +3,10 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +26,13 @@ func TestARequestIsRepeatedWhileLeadersChange(t *testing.T) {
 			{"refused for good", kerr.TopicAuthorizationFailed, 1},
 			{"the quorum's leader changes", fmt.Errorf("start: %w", kerr.RequestTimedOut), 4},
 			{"another leads", kerr.NotLeaderForPartition, 4},
+			{"another coordinates", fmt.Errorf("join: %w", kerr.NotCoordinator), 4},
+			{"the coordinator loads", kerr.CoordinatorLoadInProgress, 4},
+			{"nobody coordinates", kerr.CoordinatorNotAvailable, 4},
+			{"a replica is behind", kerr.NotEnoughReplicas, 4},
+			{"the one to lead is behind", kerr.PreferredLeaderNotAvailable, 4},
+			{"the connection broke", fmt.Errorf("fetch: %w", io.EOF), 4},
+			{"the answer took too long", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, 4},
 		} {
 			asked := 0
 			require.NoError(t, again(t.Context(), func() error {
@@ -32,7 +43,14 @@ func TestARequestIsRepeatedWhileLeadersChange(t *testing.T) {
 			}), c.name)
 			require.Equal(t, c.times, asked, c.name)
 		}
-		require.ErrorIs(t, again(t.Context(), func() error { return kerr.TopicAuthorizationFailed }), kerr.TopicAuthorizationFailed)
+		for _, final := range []error{
+			kerr.TopicAuthorizationFailed, kerr.UnknownTopicOrPartition, kerr.OutOfOrderSequenceNumber,
+			&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, // the node is down
+		} {
+			asked := 0
+			require.ErrorIs(t, again(t.Context(), func() error { asked++; return final }), final)
+			require.Equal(t, 1, asked, "%v", final)
+		}
 
 		began := time.Now()
 		require.ErrorIs(t, again(t.Context(), func() error { return kerr.NotController }), kerr.NotController, "not for good")

@@ -79,10 +79,12 @@ func (l *Ledger) Renew() error {
 }
 
 func (l *Ledger) plain(ctx context.Context, n int32) error {
-	if _, res := l.plainRaw.Produce(ctx, Write{Partition: l.part, Mode: history.Plain, Batch: Batch{
-		ID: PlainID, Timestamp: time.Now().UnixMilli(), Count: n, Payload: l.payload,
-		First: l.plainRaw.Tag(l.part, history.NoTxn, history.IntentNone, n),
-	}}); res.Outcome != history.OK {
+	if _, _, res := l.plainRaw.produceAgain(ctx, func() Write {
+		return Write{Partition: l.part, Mode: history.Plain, Batch: Batch{
+			ID: PlainID, Timestamp: time.Now().UnixMilli(), Count: n, Payload: l.payload,
+			First: l.plainRaw.Tag(l.part, history.NoTxn, history.IntentNone, n),
+		}}
+	}); res.Outcome != history.OK {
 		return fmt.Errorf("raw client %s: write to %s: code %d %s", l.plainRaw.name, l.part, res.Code, res.Message)
 	}
 	return nil
@@ -95,7 +97,7 @@ func (l *Ledger) look(ctx context.Context) error {
 		return err
 	}
 	for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
-		if _, err := l.raw.Fetch(ctx, l.part, FetchOptions{Offset: o.LogStartOffset, Isolation: level}); err != nil {
+		if _, err := l.raw.FetchAgain(ctx, l.part, FetchOptions{Offset: o.LogStartOffset, Isolation: level}); err != nil {
 			return err
 		}
 	}
@@ -185,7 +187,7 @@ func (l *Ledger) waiting(ctx context.Context) error {
 		for i, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
 			raw := []*Raw{l.first.raw, l.open.raw}[i] // connections that nothing else needs now
 			wg.Go(func() {
-				answers[i], errs[i] = raw.Fetch(ctx, l.part, FetchOptions{Offset: from, Isolation: level, LongPoll: true, Wait: wait})
+				answers[i], errs[i] = raw.FetchAgain(ctx, l.part, FetchOptions{Offset: from, Isolation: level, LongPoll: true, Wait: wait})
 			})
 		}
 		wrote := l.outcomes(ctx)

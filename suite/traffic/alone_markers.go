@@ -44,6 +44,19 @@ func (r *Raw) WriteMarker(ctx context.Context, p Partition, id int64, epoch int1
 	return result, nil
 }
 
+// writeMarkerAgain is WriteMarker, repeated while the partition's leader changes: one
+// that does not lead has written none. Each answer is recorded.
+func (r *Raw) writeMarkerAgain(ctx context.Context, p Partition, id int64, epoch int16, coordinatorEpoch int32, commit bool) error {
+	return again(ctx, func() error {
+		res, err := r.WriteMarker(ctx, p, id, epoch, coordinatorEpoch, commit)
+		if err == nil && res.Code == kerr.NotLeaderForPartition.Code {
+			r.forget(p)
+			return kerr.NotLeaderForPartition
+		}
+		return err
+	})
+}
+
 // forgedCoordinator is the epoch of a coordinator that there never was: it lies
 // above what an election in a run can reach.
 const forgedCoordinator int32 = 1000
@@ -81,7 +94,7 @@ func forgedMarkers(ctx context.Context, raw *Raw, p Partition) error {
 		{5, forgedCoordinator + 1},
 		{5, forgedCoordinator}, // old by now
 	} {
-		if _, err := raw.WriteMarker(ctx, p, id, m.epoch, m.coordinator, false); err != nil {
+		if err := raw.writeMarkerAgain(ctx, p, id, m.epoch, m.coordinator, false); err != nil {
 			return err
 		}
 		if _, err := raw.Producers(ctx, p, history.WhenAlone); err != nil {
@@ -118,7 +131,7 @@ func realMarkers(ctx context.Context, raw *Raw, name string, p Partition, payloa
 		}
 		last, coordinator := int16(state.Epoch), state.CoordinatorEpoch
 		// Once more, at rest.
-		if _, err := raw.WriteMarker(ctx, p, t.ended.id, last, coordinator, commit); err != nil {
+		if err := raw.writeMarkerAgain(ctx, p, t.ended.id, last, coordinator, commit); err != nil {
 			return err
 		}
 		if err := lookAround(ctx, raw, p); err != nil {
@@ -130,7 +143,7 @@ func realMarkers(ctx context.Context, raw *Raw, name string, p Partition, payloa
 		}
 		// While the next one is open: from an older coordinator, with the epoch that
 		// would end it, and the opposite outcome.
-		if _, err := raw.WriteMarker(ctx, p, t.id, t.epoch+1, coordinator-1, !commit); err != nil {
+		if err := raw.writeMarkerAgain(ctx, p, t.id, t.epoch+1, coordinator-1, !commit); err != nil {
 			return err
 		}
 		if err := lookAround(ctx, raw, p); err != nil {
@@ -149,7 +162,7 @@ func realMarkers(ctx context.Context, raw *Raw, name string, p Partition, payloa
 // lookAround samples what a marker may have changed.
 func lookAround(ctx context.Context, raw *Raw, p Partition) error {
 	for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
-		if _, err := raw.Fetch(ctx, p, FetchOptions{Isolation: level}); err != nil {
+		if _, err := raw.FetchAgain(ctx, p, FetchOptions{Isolation: level}); err != nil {
 			return err
 		}
 	}

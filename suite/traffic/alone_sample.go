@@ -35,10 +35,7 @@ func SampleEverywhere(ctx context.Context, rec *Recorder, cluster Cluster, name 
 		if err != nil {
 			return err
 		}
-		if err := again(ctx, func() error {
-			_, err := raw.Producers(ctx, p, history.WhenAlone)
-			return err
-		}); err != nil {
+		if _, err := raw.Producers(ctx, p, history.WhenAlone); err != nil {
 			return err
 		}
 		for at := o.LogStartOffset; at <= o.HighWatermark; at++ {
@@ -62,7 +59,7 @@ func SampleEverywhere(ctx context.Context, rec *Recorder, cluster Cluster, name 
 				for _, level := range []history.Isolation{history.ReadCommitted, history.ReadUncommitted} {
 					for _, long := range []bool{false, true} {
 						o := FetchOptions{Offset: p.offset, Isolation: level, LongPoll: long, Wait: wait}
-						if _, err := raw.fetchAgain(ctx, p.part, o); err != nil {
+						if _, err := raw.FetchAgain(ctx, p.part, o); err != nil {
 							return err
 						}
 					}
@@ -83,7 +80,10 @@ func ProducerIDs(ctx context.Context, raw *Raw, n int, transactionalIDs ...strin
 	}
 	for _, broker := range brokers {
 		for range n {
-			if _, err := raw.producerIDOf(ctx, broker); err != nil {
+			if err := again(ctx, func() error {
+				_, err := raw.producerIDOf(ctx, broker)
+				return err
+			}); err != nil {
 				return err
 			}
 		}
@@ -106,7 +106,7 @@ func (r *Raw) LastVisible(ctx context.Context, p Partition, isolation history.Is
 	}
 	last := int64(-1)
 	for at := o.LogStartOffset; ; {
-		f, err := r.fetchAgain(ctx, p, FetchOptions{Offset: at, Isolation: isolation})
+		f, err := r.FetchAgain(ctx, p, FetchOptions{Offset: at, Isolation: isolation})
 		if err != nil {
 			return -1, err
 		}

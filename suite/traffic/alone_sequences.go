@@ -56,8 +56,7 @@ func (s *Sequences) next(q *sequence, trial history.Trial, epoch int16, sequence
 }
 
 func (s *Sequences) write(ctx context.Context, q *sequence, trial history.Trial, epoch int16, sequence, n int32) *history.Result {
-	w := s.next(q, trial, epoch, sequence, n)
-	_, res := s.raw.Produce(ctx, w)
+	w, _, res := s.raw.produceAgain(ctx, func() Write { return s.next(q, trial, epoch, sequence, n) })
 	if res.Outcome == history.OK {
 		q.sent = append(q.sent, w)
 		q.epoch, q.next = epoch, after(sequence, n)
@@ -75,7 +74,7 @@ func (s *Sequences) retry(ctx context.Context, q *sequence, back int) {
 	if i := len(q.sent) - 1 - back; i >= 0 {
 		w := q.sent[i]
 		w.Trial = history.TrialRetry
-		s.raw.Produce(ctx, w)
+		s.raw.produceAgain(ctx, func() Write { return w })
 	}
 }
 

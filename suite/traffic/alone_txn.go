@@ -84,21 +84,13 @@ func (t *HandTxn) Begin(intent history.Intent) {
 // Join adds p to the open transaction without writing to it: its marker will be
 // alone there.
 func (t *HandTxn) Join(ctx context.Context, p Partition) error {
-	for {
-		res, err := t.raw.AddPartitions(ctx, t.txnID, t.id, t.epoch, p)
-		if err != nil {
-			return err
-		}
-		if res.Outcome == history.OK {
-			if _, wrote := t.joined[p]; !wrote {
-				t.joined[p] = -1
-			}
-			return nil
-		}
-		if !busy(ctx, kerr.ErrorForCode(res.Code)) {
-			return fmt.Errorf("raw client %s: add %s to transaction %s: %w", t.raw.name, p, t.txnID, kerr.ErrorForCode(res.Code))
-		}
+	if err := t.raw.join(ctx, t.txnID, t.id, t.epoch, p); err != nil {
+		return err
 	}
+	if _, wrote := t.joined[p]; !wrote {
+		t.joined[p] = -1
+	}
+	return nil
 }
 
 // Send writes n records of the open transaction to p. Anything but an
@@ -184,7 +176,9 @@ func (t *HandTxn) endTxn(ctx context.Context, s handTxnState, late bool) (*kmsg.
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
-		if busy(ctx, err) {
+		// A client says it once more where the answer was lost (KIP-890 has the
+		// coordinator know it again); one that comes late is said once.
+		if !(late && broken(err)) && busy(ctx, err) {
 			continue
 		}
 		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(s.number, asked, resultOf(err), late)})

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// AlterTopics sets configs of topics.
+// AlterTopics sets configs of topics. To set them twice is to set them once.
 func (r *Raw) AlterTopics(ctx context.Context, configs map[string]string, topics ...string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	for _, topic := range topics {
@@ -23,31 +23,39 @@ func (r *Raw) AlterTopics(ctx context.Context, configs map[string]string, topics
 		}
 		req.Resources = append(req.Resources, resource)
 	}
-	resp, err := req.RequestWith(ctx, r.client())
-	if err != nil {
-		return fmt.Errorf("raw client %s: alter configs on cluster %s: %w", r.name, r.cluster.Name, err)
-	}
-	for _, got := range resp.Resources {
-		if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
-			return fmt.Errorf("raw client %s: alter configs of %s on cluster %s: %w", r.name, got.ResourceName, r.cluster.Name, err)
+	return again(ctx, func() error {
+		resp, err := req.RequestWith(ctx, r.client())
+		if err != nil {
+			return fmt.Errorf("raw client %s: alter configs on cluster %s: %w", r.name, r.cluster.Name, err)
 		}
-	}
-	return nil
+		for _, got := range resp.Resources {
+			if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+				return fmt.Errorf("raw client %s: alter configs of %s on cluster %s: %w", r.name, got.ResourceName, r.cluster.Name, err)
+			}
+		}
+		return nil
+	})
 }
 
 // DeleteBelow deletes the records of p below offset, and waits until the log
 // says that it starts there. Nothing of it is recorded but the samples.
 func (r *Raw) DeleteBelow(ctx context.Context, p Partition, offset int64) error {
-	resp, _, err := r.ask(ctx, p, deleteRecords(p, offset))
-	if err != nil {
-		return err
-	}
-	for _, t := range resp.(*kmsg.DeleteRecordsResponse).Topics {
-		for _, got := range t.Partitions {
-			if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
-				return fmt.Errorf("raw client %s: delete records of %s below %d: %w", r.name, p, offset, err)
+	if err := again(ctx, func() error {
+		resp, _, err := r.ask(ctx, p, deleteRecords(p, offset))
+		if err != nil {
+			return err
+		}
+		for _, t := range resp.(*kmsg.DeleteRecordsResponse).Topics {
+			for _, got := range t.Partitions {
+				if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+					r.forget(p)
+					return fmt.Errorf("raw client %s: delete records of %s below %d: %w", r.name, p, offset, err)
+				}
 			}
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	return r.AwaitStart(ctx, p, offset)
 }

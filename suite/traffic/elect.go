@@ -35,7 +35,13 @@ var ErrNoBump = errors.New("the cluster does not serve BumpLeaderEpochs")
 // Elect gives partitions a new leader epoch on r's cluster: the one in want, or
 // the next one where theirs is as high.
 func (r *Raw) Elect(ctx context.Context, want map[Partition]int32) error {
-	resp, err := r.metadata(ctx)
+	var resp *kmsg.MetadataResponse
+	err := again(ctx, func() (err error) {
+		if resp, err = r.metadata(ctx); err == nil {
+			err = r.led(resp, want)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -61,14 +67,30 @@ func (r *Raw) Elect(ctx context.Context, want map[Partition]int32) error {
 			if !asked {
 				continue
 			}
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return fmt.Errorf("elect on cluster %s: %s-%d: %w", r.cluster.Name, *t.Topic, p.Partition, err)
-			}
 			above := max(p.LeaderEpoch, epoch-1)
 			if err := again(ctx, func() error {
 				return (mirrorrpc.Client{R: cl}).Bump(ctx, t.TopicID, above, p.Partition)
 			}); err != nil {
 				return fmt.Errorf("elect on cluster %s: %s-%d: %w", r.cluster.Name, *t.Topic, p.Partition, err)
+			}
+		}
+	}
+	return nil
+}
+
+// led says what keeps one of the partitions from having a leader, by metadata.
+func (r *Raw) led(meta *kmsg.MetadataResponse, parts map[Partition]int32) error {
+	for _, t := range meta.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		for _, p := range t.Partitions {
+			part := Partition{*t.Topic, p.Partition}
+			if _, asked := parts[part]; !asked {
+				continue
+			}
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("elect on cluster %s: %s: %w", r.cluster.Name, part, err)
 			}
 		}
 	}

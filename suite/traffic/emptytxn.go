@@ -26,7 +26,7 @@ func EmptyTransaction(ctx context.Context, rec *Recorder, cluster Cluster, name 
 	}
 	t.begin(intent)
 	for _, p := range parts {
-		if _, err := raw.AddPartitions(ctx, name, t.id, t.epoch, p); err != nil {
+		if err := raw.join(ctx, name, t.id, t.epoch, p); err != nil {
 			return fmt.Errorf("an empty transaction in %s: %w", p, err)
 		}
 	}

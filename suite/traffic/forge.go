@@ -43,15 +43,16 @@ func (r *Raw) forgedID(id int64) int64 { return forgedIn(r.rec.Episode(), id) }
 func SeedForgeries(ctx context.Context, source *Raw, p Partition, payload []byte) error {
 	for id := int64(lowerID); id < forgedIDs; id++ {
 		for i := range int32(2) {
-			w := Write{
-				Partition: p, Mode: history.Idempotent,
-				Batch: Batch{
-					ID:        history.BatchID{ProducerID: source.forgedID(id), Epoch: forgedEpoch, BaseSequence: i * forgedCount},
-					Timestamp: time.Now().UnixMilli(), Count: forgedCount, Payload: payload,
-					First: source.Tag(p, history.NoTxn, history.IntentNone, forgedCount),
-				},
-			}
-			if _, res := source.Produce(ctx, w); res.Outcome != history.OK {
+			if w, _, res := source.produceAgain(ctx, func() Write {
+				return Write{
+					Partition: p, Mode: history.Idempotent,
+					Batch: Batch{
+						ID:        history.BatchID{ProducerID: source.forgedID(id), Epoch: forgedEpoch, BaseSequence: i * forgedCount},
+						Timestamp: time.Now().UnixMilli(), Count: forgedCount, Payload: payload,
+						First: source.Tag(p, history.NoTxn, history.IntentNone, forgedCount),
+					},
+				}
+			}); res.Outcome != history.OK {
 				return fmt.Errorf("write producer id %d to %s on cluster %s: code %d %s", w.Batch.ID.ProducerID, p, source.cluster.Name, res.Code, res.Message)
 			}
 		}

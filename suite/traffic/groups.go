@@ -118,7 +118,7 @@ func (r *Raw) SampleGroup(ctx context.Context, group string, parts []Partition, 
 	starts, ends := map[Partition]int64{}, map[Partition]int64{}
 	for _, p := range parts {
 		var err error
-		if starts[p], _, err = r.listOffset(ctx, p, 0, earliest); err != nil {
+		if starts[p], _, err = r.listOffsetAgain(ctx, p, 0, earliest); err != nil {
 			return nil, err
 		}
 	}
@@ -127,7 +127,7 @@ func (r *Raw) SampleGroup(ctx context.Context, group string, parts []Partition, 
 		return nil, err
 	}
 	for _, p := range parts {
-		if ends[p], _, err = r.listOffset(ctx, p, 0, latest); err != nil {
+		if ends[p], _, err = r.listOffsetAgain(ctx, p, 0, latest); err != nil {
 			return nil, err
 		}
 	}

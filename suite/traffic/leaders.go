@@ -44,8 +44,11 @@ func (r *Raw) placements(ctx context.Context, broker int32) (map[Partition]Place
 
 // Placements says where partitions are.
 func (r *Raw) Placements(ctx context.Context, parts ...Partition) (map[Partition]Placement, error) {
-	all, err := r.placements(ctx, -1)
-	if err != nil {
+	var all map[Partition]Placement
+	if err := again(ctx, func() (err error) {
+		all, err = r.placements(ctx, -1)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	found := map[Partition]Placement{}
@@ -138,24 +141,40 @@ func (r *Raw) Place(ctx context.Context, want map[Partition][]int32) error {
 	}); err != nil {
 		return err
 	}
-	if err := again(ctx, func() error {
-		resp, err := elect.RequestWith(ctx, r.client())
-		if err != nil {
+	for {
+		if err := again(ctx, func() error { return r.electFirst(ctx, elect) }); err != nil {
+			return fmt.Errorf("raw client %s: elect leaders on cluster %s: %w", r.name, r.cluster.Name, err)
+		}
+		err := r.awaitLed(ctx, brokers, parts, func(p Partition, at Placement) bool { return at.Leader == want[p][0] })
+		if err == nil || ended(ctx) {
 			return err
 		}
-		err = kerr.ErrorForCode(resp.ErrorCode)
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				if e := kerr.ErrorForCode(p.ErrorCode); !errors.Is(e, kerr.ElectionNotNeeded) {
-					err = errors.Join(err, e)
-				}
+	}
+}
+
+// electFirst has the first replica of each partition lead, where it does not yet.
+func (r *Raw) electFirst(ctx context.Context, elect *kmsg.ElectLeadersRequest) error {
+	resp, err := elect.RequestWith(ctx, r.client())
+	if err != nil {
+		return err
+	}
+	err = kerr.ErrorForCode(resp.ErrorCode)
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if e := kerr.ErrorForCode(p.ErrorCode); !errors.Is(e, kerr.ElectionNotNeeded) {
+				err = errors.Join(err, e)
 			}
 		}
-		return err
-	}); err != nil {
-		return fmt.Errorf("raw client %s: elect leaders on cluster %s: %w", r.name, r.cluster.Name, err)
 	}
-	return r.AwaitPlaced(ctx, brokers, parts, func(p Partition, at Placement) bool { return at.Leader == want[p][0] })
+	return err
+}
+
+// awaitLed is AwaitPlaced, for as long as brokers take to hear of an election. On a busy
+// machine a leader may be gone again before all have: then it is to be elected again.
+func (r *Raw) awaitLed(ctx context.Context, brokers []int32, parts []Partition, is func(Partition, Placement) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return r.AwaitPlaced(ctx, brokers, parts, is)
 }
 
 // suffixWait is how long a leader that is cut off waits for the others before it

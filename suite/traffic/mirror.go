@@ -78,10 +78,29 @@ func (c *Control) Create(ctx context.Context, bootstrap, sourceID string) error 
 func (c *Control) CreateWith(ctx context.Context, bootstrap, sourceID string, more map[string]string) error {
 	configs := map[string]string{mirrorrpc.ConfigBootstrap: bootstrap, mirrorrpc.ConfigSourceClusterID: sourceID}
 	maps.Copy(configs, more)
-	return c.do("CreateClusterMirror", nil, func() error { return c.rpc().Create(ctx, c.mirror, configs) })
+	return c.once(ctx, mirrorrpc.ErrMirrorAlreadyExists, func() error {
+		return c.do("CreateClusterMirror", nil, func() error { return c.rpc().Create(ctx, c.mirror, configs) })
+	})
 }
 
-// Start starts the mirroring of topics.
+// once repeats a request that is to be carried out once while leaders change. Asked
+// before, what says that it was is no error. The client asks by itself once more what
+// took longer than a request may.
+func (c *Control) once(ctx context.Context, was error, ask func() error) error {
+	asked := false
+	return answeredAgain(ctx, func() error {
+		began := time.Now()
+		err := ask()
+		if (asked || time.Since(began) >= requestTimeout) && errors.Is(err, was) {
+			return nil
+		}
+		asked = true
+		return err
+	})
+}
+
+// Start starts the mirroring of topics. The broker asks the source before it answers, and
+// may be slow at it.
 func (c *Control) Start(ctx context.Context, topics ...string) error {
 	return again(ctx, func() error {
 		return c.do("StartMirrorTopics", topics, func() error { return c.rpc().Start(ctx, c.mirror, topics...) })
@@ -90,16 +109,19 @@ func (c *Control) Start(ctx context.Context, topics ...string) error {
 
 // Stop fails topics over. It may be said again (OPS-1).
 func (c *Control) Stop(ctx context.Context, topics ...string) error {
-	return again(ctx, func() error {
+	return answeredAgain(ctx, func() error {
 		return c.do("StopMirrorTopics", topics, func() error { return c.rpc().Stop(ctx, c.mirror, topics...) })
 	})
 }
 
-// Describe asks once for the state of every partition of the mirror and
-// records what changed since the last answer.
+// Describe asks for the state of every partition of the mirror, once more only while
+// leaders change, and records what changed since the last answer.
 func (c *Control) Describe(ctx context.Context) (map[Partition]history.Mirror, error) {
-	mirrors, err := c.rpc().Describe(ctx, c.mirror)
-	if err != nil {
+	var mirrors []mirrorrpc.DescribedMirror
+	if err := answeredAgain(ctx, func() (err error) {
+		mirrors, err = c.rpc().Describe(ctx, c.mirror)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	now := map[Partition]history.Mirror{}

@@ -3,17 +3,22 @@ package traffic
 import (
 	"context"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/suite/history"
 )
 
 // Pause pauses topics.
 func (c *Control) Pause(ctx context.Context, topics ...string) error {
-	return c.do("PauseMirrorTopics", topics, func() error { return c.rpc().Pause(ctx, c.mirror, topics...) })
+	return c.once(ctx, mirrorrpc.ErrMirrorTopicAlreadyPaused, func() error {
+		return c.do("PauseMirrorTopics", topics, func() error { return c.rpc().Pause(ctx, c.mirror, topics...) })
+	})
 }
 
 // Delete deletes the mirror, whose topics are all stopped.
 func (c *Control) Delete(ctx context.Context) error {
-	return c.do("DeleteClusterMirror", nil, func() error { return c.rpc().Delete(ctx, c.mirror) })
+	return c.once(ctx, mirrorrpc.ErrUnknownMirror, func() error {
+		return c.do("DeleteClusterMirror", nil, func() error { return c.rpc().Delete(ctx, c.mirror) })
+	})
 }
 
 // Sample describes the mirror and records every partition's state, changed or

@@ -49,22 +49,30 @@ func (t *Idempotence) batch(epoch int16, sequence, count int32) Batch {
 	}
 }
 
-func (t *Idempotence) send(ctx context.Context, trial history.Trial, b Batch) {
-	t.raw.Produce(ctx, Write{Partition: t.part, Mode: history.Idempotent, Trial: trial, Batch: b})
+// send writes a batch, and returns it as it was sent at last: to a partition whose
+// leader changes it is made anew, since a batch that nobody took is no trial. What is
+// sent once more on purpose stays the same.
+func (t *Idempotence) send(ctx context.Context, trial history.Trial, b Batch) Batch {
+	fresh := false
+	w, _, _ := t.raw.produceAgain(ctx, func() Write {
+		if fresh && trial != history.TrialRetry {
+			b.First = t.raw.Tag(t.part, history.NoTxn, history.IntentNone, b.Count)
+		}
+		fresh = true
+		return Write{Partition: t.part, Mode: history.Idempotent, Trial: trial, Batch: b}
+	})
+	return w.Batch
 }
 
 // Run makes the trials. What brokers answer is in the history.
 func (t *Idempotence) Run(ctx context.Context) error {
-	t.oldest = t.batch(0, 0, trialCount)
-	t.send(ctx, history.TrialFirst, t.oldest)
+	t.oldest = t.send(ctx, history.TrialFirst, t.batch(0, 0, trialCount))
 	t.send(ctx, history.TrialRetry, t.oldest)
-	second := t.batch(0, trialCount, 1)
-	t.send(ctx, history.TrialFirst, second)
+	second := t.send(ctx, history.TrialFirst, t.batch(0, trialCount, 1))
 	t.send(ctx, history.TrialRetry, t.oldest) // within the last five batches
 	t.send(ctx, history.TrialRetry, second)
 	t.send(ctx, history.TrialGap, t.batch(0, trialCount+1+trialGap, 1))
-	t.newest = t.batch(1, 0, trialCount)
-	t.send(ctx, history.TrialNewEpoch, t.newest)
+	t.newest = t.send(ctx, history.TrialNewEpoch, t.batch(1, 0, trialCount))
 	t.send(ctx, history.TrialRetry, t.newest)
 	t.send(ctx, history.TrialZombie, t.batch(0, trialCount+1, 1))
 	if err := t.zombie(ctx); err != nil {

@@ -31,8 +31,9 @@ type Source struct {
 	Config map[string]string
 }
 
-// probeLimit bounds how long a probe waits for a state.
-const probeLimit = 10 * time.Second
+// probeLimit bounds how long a probe waits for a state, on a machine that is very busy
+// too.
+const probeLimit = 20 * time.Second
 
 // sideMirror is a mirror that a probe makes for itself, with topics of its own,
 // so that it leaves the story's mirrors alone.
@@ -127,28 +128,37 @@ func seedTopics(ctx context.Context, raw *Raw, n int32, topics ...string) error 
 }
 
 func plainWrite(ctx context.Context, raw *Raw, p Partition, n int32) *history.Result {
-	_, res := raw.Produce(ctx, Write{Partition: p, Mode: history.Plain, Batch: Batch{
-		ID: PlainID, Timestamp: time.Now().UnixMilli(), Count: n, First: raw.Tag(p, history.NoTxn, history.IntentNone, n),
-	}})
+	_, _, res := raw.produceAgain(ctx, func() Write {
+		return Write{Partition: p, Mode: history.Plain, Batch: Batch{
+			ID: PlainID, Timestamp: time.Now().UnixMilli(), Count: n, First: raw.Tag(p, history.NoTxn, history.IntentNone, n),
+		}}
+	})
 	return res
 }
 
 // TopicIDs are topics with the ids and partitions that they have on a source.
 type TopicIDs struct{ topics []mirrorrpc.StartTopic }
 
-// ids asks the source for topics.
+// ids asks the source for topics, until whoever is asked has heard of all.
 func (s *sideMirror) ids(ctx context.Context, topics ...string) (*TopicIDs, error) {
-	meta, err := s.raw.metadata(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ids := &TopicIDs{}
-	for _, t := range meta.Topics {
-		if t.Topic != nil && slices.Contains(topics, *t.Topic) {
-			ids.topics = append(ids.topics, mirrorrpc.StartTopic{TopicID: t.TopicID, TopicName: *t.Topic, NumPartitions: int32(len(t.Partitions))})
+	for {
+		meta, err := s.raw.metadata(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ids := &TopicIDs{}
+		for _, t := range meta.Topics {
+			if t.Topic != nil && slices.Contains(topics, *t.Topic) {
+				ids.topics = append(ids.topics, mirrorrpc.StartTopic{TopicID: t.TopicID, TopicName: *t.Topic, NumPartitions: int32(len(t.Partitions))})
+			}
+		}
+		if len(ids.topics) == len(topics) {
+			return ids, nil
+		}
+		if !pause(ctx, describeEvery) {
+			return nil, fmt.Errorf("cluster %s tells of %d topics of %v: %w", s.raw.cluster.Name, len(ids.topics), topics, context.Cause(ctx))
 		}
 	}
-	return ids, nil
 }
 
 // start starts topics with the ids that they have on the source, so that the
@@ -157,9 +167,11 @@ func (s *sideMirror) ids(ctx context.Context, topics ...string) (*TopicIDs, erro
 func (s *sideMirror) start(ctx context.Context, ids *TopicIDs, topics ...string) error {
 	req := mirrorrpc.NewStartMirrorTopicsRequest()
 	req.MirrorName, req.Topics = s.name, ids.topics
-	return s.do("StartMirrorTopics", topics, func() error {
-		_, err := s.perTopic(ctx, req)
-		return err
+	return answeredAgain(ctx, func() error {
+		return s.do("StartMirrorTopics", topics, func() error {
+			_, err := s.perTopic(ctx, req)
+			return err
+		})
 	})
 }
 
@@ -280,10 +292,11 @@ func (s *sideMirror) ends(ctx context.Context, topics ...string) error {
 	}
 	defer raw.Close()
 	for _, t := range topics {
-		if _, err := raw.leader(ctx, Partition{t, 0}); err != nil {
-			if ended(ctx) {
-				return err
-			}
+		there, err := raw.knows(ctx, Partition{t, 0})
+		if err != nil {
+			return err
+		}
+		if !there {
 			s.rec.Note("probe %s: topic %s is not on cluster %s", s.name, t, s.dst.Name)
 			continue
 		}

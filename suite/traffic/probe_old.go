@@ -43,7 +43,7 @@ func NewOldPrimary(ctx context.Context, rec *Recorder, cluster Cluster, name str
 		raw.Close()
 		return nil, err
 	}
-	if res := o.Write(ctx); res.Outcome != history.OK {
+	if res := o.write(ctx); res.Outcome != history.OK {
 		raw.Close()
 		return nil, fmt.Errorf("write to %s on cluster %s, which is still writable: code %d %s", part, cluster.Name, res.Code, res.Message)
 	}
@@ -58,13 +58,27 @@ func NewOldPrimary(ctx context.Context, rec *Recorder, cluster Cluster, name str
 	return o, nil
 }
 
-// Write writes the next batch of the producer that does not know.
+// Write writes the next batch of the producer that does not know, once.
 func (o *OldPrimary) Write(ctx context.Context) *history.Result {
-	_, res := o.raw.Produce(ctx, Write{Partition: o.part, Mode: history.Idempotent, Batch: Batch{
+	_, res := o.raw.Produce(ctx, o.batch())
+	return o.wrote(res)
+}
+
+// write is Write while the cluster is writable: it goes on while leaders change.
+func (o *OldPrimary) write(ctx context.Context) *history.Result {
+	_, _, res := o.raw.produceAgain(ctx, o.batch)
+	return o.wrote(res)
+}
+
+func (o *OldPrimary) batch() Write {
+	return Write{Partition: o.part, Mode: history.Idempotent, Batch: Batch{
 		ID:        history.BatchID{ProducerID: o.id, BaseSequence: o.next},
 		Timestamp: time.Now().UnixMilli(), Count: 1, Payload: o.payload,
 		First: o.raw.Tag(o.part, history.NoTxn, history.IntentNone, 1),
-	}})
+	}}
+}
+
+func (o *OldPrimary) wrote(res *history.Result) *history.Result {
 	if res.Outcome == history.OK {
 		o.next++
 	}

@@ -105,7 +105,12 @@ func (s *sideMirror) stopIn(ctx context.Context, topic string) error {
 	}
 	probe := history.Probe{What: history.ProbeStop, Topic: topic, State: before[p].State}
 	probe.Result = answerOf(s.Stop(ctx, topic))
-	after, err := s.await(ctx, "a topic is STOPPED", []Partition{p}, func(m history.Mirror) bool { return m.State == StateStopped })
+	var after map[Partition]history.Mirror
+	if probe.Result.Outcome == history.Refused { // it would be waited for in vain
+		after, err = s.Describe(ctx)
+	} else {
+		after, err = s.await(ctx, "a topic is STOPPED", []Partition{p}, func(m history.Mirror) bool { return m.State == StateStopped })
+	}
 	if stuck := new(StuckError); err != nil && !errors.As(err, &stuck) {
 		return err
 	}
@@ -124,8 +129,11 @@ func (o *Ops) truth(ctx context.Context) error {
 	req := mirrorrpc.NewStopMirrorTopicsRequest()
 	req.MirrorName = o.side.name
 	req.Topics = []mirrorrpc.NamedTopic{{TopicName: absent}, {TopicName: opsPaused}}
-	results, err := o.side.perTopic(ctx, req)
-	if results == nil {
+	var results map[string]*history.Result
+	if err := answeredAgain(ctx, func() (err error) {
+		results, err = o.side.perTopic(ctx, req)
+		return err
+	}); results == nil {
 		return err
 	}
 	for topic, state := range map[string]string{absent: StateAbsent, opsPaused: StateStopped} {
@@ -185,10 +193,13 @@ func (o *Ops) DeleteSourceTopic(ctx context.Context) error {
 	topic := kmsg.NewDeleteTopicsRequestTopic()
 	topic.Topic = &name
 	req.TopicNames, req.Topics = []string{name}, []kmsg.DeleteTopicsRequestTopic{topic}
-	resp, err := req.RequestWith(ctx, o.side.raw.client())
-	if err == nil && len(resp.Topics) == 1 {
-		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
-	}
+	err := o.side.once(ctx, kerr.UnknownTopicOrPartition, func() error {
+		resp, err := req.RequestWith(ctx, o.side.raw.client())
+		if err == nil && len(resp.Topics) == 1 {
+			err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+		}
+		return err
+	})
 	o.rec.Add(history.Event{Kind: history.KindProbe, Probe: &history.Probe{
 		What: history.ProbeDeleteTopic, Cluster: o.source.Cluster.Name, Topic: name, Partition: -1, Result: answerOf(err),
 	}})
@@ -197,7 +208,7 @@ func (o *Ops) DeleteSourceTopic(ctx context.Context) error {
 
 // Write writes to the stopped topic on the destination.
 func (o *Ops) Write(ctx context.Context) error {
-	p, err := NewProducer(o.rec, o.dst, ProducerOptions{Name: "ops-write", Mode: history.Plain, Attempts: 10})
+	p, err := NewProducer(o.rec, o.dst, ProducerOptions{Name: "ops-write", Mode: history.Plain, Attempts: Patiently})
 	if err != nil {
 		return err
 	}

@@ -64,17 +64,19 @@ func (t *rawTxn) begin(intent history.Intent) {
 // send writes one record of the transaction that is, or was, open.
 func (t *rawTxn) send(ctx context.Context, trial history.Trial) *history.Result {
 	if t.byHand && trial == history.TrialFirst {
-		if _, err := t.raw.AddPartitions(ctx, t.txnID, t.id, t.epoch, t.part); err != nil {
+		if err := t.raw.join(ctx, t.txnID, t.id, t.epoch, t.part); err != nil {
 			t.raw.rec.Note("%v", err)
 		}
 	}
-	offset, res := t.raw.Produce(ctx, Write{
-		Partition: t.part, Mode: history.Transactional, Trial: trial, TransactionalID: t.txnID,
-		Batch: Batch{
-			ID:            history.BatchID{ProducerID: t.id, Epoch: t.epoch, BaseSequence: t.sequence},
-			Transactional: true, Timestamp: time.Now().UnixMilli(), Count: 1, Payload: t.payload,
-			First: t.raw.Tag(t.part, t.number, t.intent, 1),
-		},
+	_, offset, res := t.raw.produceAgain(ctx, func() Write {
+		return Write{
+			Partition: t.part, Mode: history.Transactional, Trial: trial, TransactionalID: t.txnID,
+			Batch: Batch{
+				ID:            history.BatchID{ProducerID: t.id, Epoch: t.epoch, BaseSequence: t.sequence},
+				Transactional: true, Timestamp: time.Now().UnixMilli(), Count: 1, Payload: t.payload,
+				First: t.raw.Tag(t.part, t.number, t.intent, 1),
+			},
+		}
 	})
 	if res.Outcome == history.OK {
 		t.sequence++
@@ -135,7 +137,7 @@ const askAgainAfter = 5 * time.Millisecond
 // busy says whether a coordinator's error passes by itself, and waits a moment
 // where it does; false when ctx ends.
 func busy(ctx context.Context, err error) bool {
-	if err == nil || !kerr.IsRetriable(err) && !errors.Is(err, kerr.ConcurrentTransactions) {
+	if err == nil || !kerr.IsRetriable(err) && !errors.Is(err, kerr.ConcurrentTransactions) && !broken(err) {
 		return false
 	}
 	return pause(ctx, askAgainAfter)

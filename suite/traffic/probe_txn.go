@@ -22,7 +22,7 @@ type HeldOpen struct {
 
 // HoldOpen begins the transaction and writes to each of parts.
 func HoldOpen(ctx context.Context, rec *Recorder, cluster Cluster, name string, parts []Partition, payload []byte) (*HeldOpen, error) {
-	p, err := NewProducer(rec, cluster, ProducerOptions{Name: name, Mode: history.Transactional, Payload: payload})
+	p, err := NewProducer(rec, cluster, ProducerOptions{Name: name, Mode: history.Transactional, Attempts: Patiently, Payload: payload})
 	if err != nil {
 		return nil, err
 	}

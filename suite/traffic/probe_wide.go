@@ -44,10 +44,13 @@ func (s *sideMirror) wide(ctx context.Context, topic string, partitions int32) e
 	made := kmsg.NewCreateTopicsRequestTopic()
 	made.Topic, made.NumPartitions, made.ReplicationFactor = topic, partitions, -1
 	req.Topics = append(req.Topics, made)
-	resp, err := req.RequestWith(ctx, s.raw.firstBroker())
-	if err == nil && len(resp.Topics) == 1 {
-		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
-	}
+	err := again(ctx, func() error {
+		resp, err := req.RequestWith(ctx, s.raw.firstBroker())
+		if err == nil && len(resp.Topics) == 1 {
+			err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+		}
+		return err
+	})
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) { // by an earlier try, whose answer came too late
 		return fmt.Errorf("topic %s of %d partitions: %w", topic, partitions, err)
 	}

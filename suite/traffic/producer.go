@@ -3,6 +3,7 @@ package traffic
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -56,7 +57,7 @@ type ProducerOptions struct {
 	// TransactionalID is used with history.Transactional; the name where empty.
 	TransactionalID string
 	// Attempts bounds how often the client sends a refused record again; a
-	// writer that expects to be refused wants 0.
+	// writer that expects to be refused wants 0, one that does not [Patiently].
 	Attempts int
 	// Payload follows the tag in each record's value.
 	Payload []byte
@@ -69,6 +70,11 @@ type ProducerOptions struct {
 	// TransactionTimeout is how long a transaction may stay open; 0 for ten minutes.
 	TransactionTimeout time.Duration
 }
+
+// Patiently are the attempts of a writer that is not to be refused: as many as there
+// may be within the time of a delivery. Ten would be over in little more than a second,
+// and a machine that is very busy can be without a leader for longer.
+const Patiently = 1000
 
 // NewProducer makes a producer for cluster. It connects when it first sends.
 func NewProducer(rec *Recorder, cluster Cluster, o ProducerOptions) (*Producer, error) {
@@ -91,7 +97,7 @@ func NewProducer(rec *Recorder, cluster Cluster, o ProducerOptions) (*Producer, 
 		kgo.RecordDeliveryTimeout(deliveryTimeout),
 		kgo.ProduceRequestTimeout(requestTimeout),
 		kgo.RecordRetries(o.Attempts),
-		kgo.UnknownTopicRetries(3),
+		kgo.UnknownTopicRetries(max(3, o.Attempts)),
 	)
 	switch o.Mode {
 	case history.Plain:
@@ -305,10 +311,8 @@ func (p *Producer) Transaction(ctx context.Context, commit bool, n int, parts ..
 	if sendErr != nil {
 		commit = false
 	}
-	if err := p.End(ctx, commit); err != nil {
-		return err
-	}
-	return sendErr
+	// A client that was closed amid the sending can't end it: what went before tells why.
+	return errors.Join(sendErr, p.End(ctx, commit))
 }
 
 // Close closes the client without ending an open transaction.

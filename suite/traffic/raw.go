@@ -19,7 +19,8 @@ import (
 
 // Raw speaks the protocol by hand: it sets what a client library would choose
 // itself, such as producer id, epoch and sequence, and sees answers as they
-// came. It never sends a request again. Its methods may be called concurrently.
+// came. It never sends a write again, nor another request that may not be carried
+// out twice. Its methods may be called concurrently.
 type Raw struct {
 	name    string
 	cluster Cluster
@@ -97,8 +98,11 @@ func (r *Raw) Close() { r.client().Close() }
 func (r *Raw) metadata(ctx context.Context) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = nil
-	resp, err := req.RequestWith(ctx, r.client())
-	if err != nil {
+	var resp *kmsg.MetadataResponse
+	if err := again(ctx, func() (err error) {
+		resp, err = req.RequestWith(ctx, r.client())
+		return err
+	}); err != nil {
 		return nil, fmt.Errorf("raw client %s: metadata of cluster %s: %w", r.name, r.cluster.Name, err)
 	}
 	r.mu.Lock()
@@ -133,6 +137,17 @@ func (r *Raw) leader(ctx context.Context, p Partition) (int32, error) {
 		}
 	}
 	return -1, fmt.Errorf("raw client %s: partition %s has no leader on cluster %s: %w", r.name, p, r.cluster.Name, kerr.LeaderNotAvailable)
+}
+
+// knows says whether the cluster has a partition, with a leader or without one just now.
+func (r *Raw) knows(ctx context.Context, p Partition) (bool, error) {
+	if _, err := r.metadata(ctx); err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, there := r.leaders[p]
+	return there, nil
 }
 
 func (r *Raw) forget(p Partition) {
@@ -290,6 +305,9 @@ func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout
 	}
 	for {
 		resp, err := r.askIssuer(ctx, req, node)
+		if transactionalID == "" && broken(err) {
+			_, _ = r.metadata(ctx) // who answers nothing may have gone
+		}
 		if busy(ctx, err) {
 			continue // the coordinator loads or ends a transaction; asking again is harmless
 		}
@@ -342,8 +360,12 @@ func (r *Raw) AddPartitions(ctx context.Context, transactionalID string, id int6
 	topic := kmsg.NewAddPartitionsToTxnRequestTopic()
 	topic.Topic, topic.Partitions = p.Topic, []int32{p.Index}
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, r.client())
-	if err != nil {
+	// Where nobody answered, nothing was refused; to add it twice is to add it once.
+	var resp *kmsg.AddPartitionsToTxnResponse
+	if err := again(ctx, func() (err error) {
+		resp, err = req.RequestWith(ctx, r.client())
+		return err
+	}); err != nil {
 		return nil, fmt.Errorf("raw client %s: add %s to transaction %s: %w", r.name, p, transactionalID, err)
 	}
 	result := resultOf(errors.New("the answer holds no partition"))
@@ -357,4 +379,17 @@ func (r *Raw) AddPartitions(ctx context.Context, transactionalID string, id int6
 		Topic: p.Topic, Partition: p.Index, Result: result,
 	}})
 	return result, nil
+}
+
+// join has a coordinator add p to a transaction, however often it has to be asked.
+func (r *Raw) join(ctx context.Context, transactionalID string, id int64, epoch int16, p Partition) error {
+	for {
+		res, err := r.AddPartitions(ctx, transactionalID, id, epoch, p)
+		if err != nil || res.Outcome == history.OK {
+			return err
+		}
+		if err := kerr.ErrorForCode(res.Code); !busy(ctx, err) {
+			return fmt.Errorf("raw client %s: add %s to transaction %s: %w", r.name, p, transactionalID, err)
+		}
+	}
 }

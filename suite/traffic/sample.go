@@ -89,9 +89,9 @@ func (r *Raw) Fetch(ctx context.Context, p Partition, o FetchOptions) (*Fetched,
 	return f, nil
 }
 
-// fetchAgain is Fetch, repeated while the partition's leader changes. Refusals are
+// FetchAgain is Fetch, repeated while the partition's leader changes. Refusals are
 // recorded too.
-func (r *Raw) fetchAgain(ctx context.Context, p Partition, o FetchOptions) (f *Fetched, err error) {
+func (r *Raw) FetchAgain(ctx context.Context, p Partition, o FetchOptions) (f *Fetched, err error) {
 	err = again(ctx, func() error {
 		f, err = r.Fetch(ctx, p, o)
 		return err
@@ -104,7 +104,7 @@ func (r *Raw) fetchAgain(ctx context.Context, p Partition, o FetchOptions) (f *F
 func (r *Raw) HeadersFrom(ctx context.Context, p Partition, offset int64) ([]Header, error) {
 	var all []Header
 	for range maxPages {
-		f, err := r.fetchAgain(ctx, p, FetchOptions{Offset: offset, Isolation: history.ReadUncommitted})
+		f, err := r.FetchAgain(ctx, p, FetchOptions{Offset: offset, Isolation: history.ReadUncommitted})
 		if err != nil {
 			return nil, err
 		}
@@ -150,6 +150,15 @@ func (r *Raw) listOffset(ctx context.Context, p Partition, isolation int8, times
 	return got.Offset, node, nil
 }
 
+// listOffsetAgain is listOffset, repeated while the partition's leader changes.
+func (r *Raw) listOffsetAgain(ctx context.Context, p Partition, isolation int8, timestamp int64) (offset int64, node int32, err error) {
+	err = again(ctx, func() error {
+		offset, node, err = r.listOffset(ctx, p, isolation, timestamp)
+		return err
+	})
+	return offset, node, err
+}
+
 // Offsets samples a partition's ends with ListOffsets: the last stable offset
 // first, then the high watermark, then the log start. The leader epoch is that
 // of metadata.
@@ -160,10 +169,8 @@ func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error)
 		isolation int8
 		timestamp int64
 	}{{&s.LastStableOffset, 1, latest}, {&s.HighWatermark, 0, latest}, {&s.LogStartOffset, 0, earliest}} {
-		if err := again(ctx, func() (err error) {
-			*q.to, s.Node, err = r.listOffset(ctx, p, q.isolation, q.timestamp)
-			return err
-		}); err != nil {
+		var err error
+		if *q.to, s.Node, err = r.listOffsetAgain(ctx, p, q.isolation, q.timestamp); err != nil {
 			return s, err
 		}
 	}
@@ -186,8 +193,17 @@ func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error)
 	return s, nil
 }
 
-// Producers samples the producer state that the leader of p shows.
-func (r *Raw) Producers(ctx context.Context, p Partition, when history.When) (history.Producers, error) {
+// Producers samples the producer state that the leader of p shows, and asks again while
+// that changes. Refusals are recorded too.
+func (r *Raw) Producers(ctx context.Context, p Partition, when history.When) (s history.Producers, err error) {
+	err = again(ctx, func() error {
+		s, err = r.producers(ctx, p, when)
+		return err
+	})
+	return s, err
+}
+
+func (r *Raw) producers(ctx context.Context, p Partition, when history.When) (history.Producers, error) {
 	s := history.Producers{Cluster: r.cluster.Name, Topic: p.Topic, Partition: p.Index, When: when}
 	req := kmsg.NewPtrDescribeProducersRequest()
 	topic := kmsg.NewDescribeProducersRequestTopic()
