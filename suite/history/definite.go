@@ -4,6 +4,8 @@ package history
 // its client. Codes that a broker may give after it appended, or that a client
 // makes when it lost the answer, are Unknown; a code this table does not hold
 // is Unknown too, since counting it as refused could hide an append.
+// NOT_LEADER_OR_FOLLOWER is Unknown: a leader that is deposed while it waits for
+// its followers says so of what it has appended, and they may have.
 //
 // The table speaks of one request. A client that sent the same batch before and
 // lost that answer doesn't know the outcome whatever the last code says; such a
@@ -22,7 +24,6 @@ func OutcomeOf(code int16) Outcome {
 var definite = map[int16]bool{
 	2:   true, // CORRUPT_MESSAGE
 	3:   true, // UNKNOWN_TOPIC_OR_PARTITION
-	6:   true, // NOT_LEADER_OR_FOLLOWER, answered before any append
 	10:  true, // MESSAGE_TOO_LARGE
 	17:  true, // INVALID_TOPIC_EXCEPTION
 	18:  true, // RECORD_LIST_TOO_LARGE

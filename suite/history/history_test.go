@@ -266,7 +266,7 @@ func FuzzRead(f *testing.F) {
 }
 
 func TestOutcomeOf(t *testing.T) {
-	for code, want := range map[int16]Outcome{0: OK, -1: Unknown, 7: Unknown, 13: Unknown, 20: Unknown, 56: Unknown, 45: Refused, 47: Refused, 134: Refused, 9999: Unknown} {
+	for code, want := range map[int16]Outcome{0: OK, -1: Unknown, 6: Unknown, 7: Unknown, 19: Refused, 13: Unknown, 20: Unknown, 56: Unknown, 45: Refused, 47: Refused, 134: Refused, 9999: Unknown} {
 		require.Equal(t, want, OutcomeOf(code), "code %d", code)
 	}
 }

@@ -66,15 +66,16 @@ func broken(err error) bool {
 	return kgo.IsRetryableBrokerErr(err)
 }
 
-// produceAgain is Produce of what next makes, made anew and sent again while it is
-// refused because the partition's leader changes: nothing was appended then, so that
-// no record is written twice. An answer that leaves that open is not asked for again.
-// Each is recorded.
+// produceAgain is Produce of what next makes, sent again as it is while the partition's
+// leader changes. A leader that was deposed while it waited for its followers says no
+// more than one that never led, so the batch may be there already: under its id it is
+// taken once, and the judge reads from the log which of the answers was for it. Any other
+// answer that leaves that open is not asked for again. Each is recorded.
 func (r *Raw) produceAgain(ctx context.Context, next func() Write) (w Write, offset int64, res *history.Result) {
+	w = next()
 	_ = again(ctx, func() error { // what was answered at last is the result
-		w = next()
 		offset, res = r.Produce(ctx, w)
-		if res.Outcome != history.Refused {
+		if res.Outcome != history.Refused && res.Code != kerr.NotLeaderForPartition.Code {
 			return nil
 		}
 		return kerr.ErrorForCode(res.Code)
