@@ -9,7 +9,7 @@ import (
 )
 
 // crashes limits how many cells of the crash and the fault matrix run at the same
-// time: three for each processor, since they mostly wait, for elections.
+// time: three for each processor, and nine at the most, since they mostly wait, for elections.
 var crashes = semaphore.NewWeighted(max(engine.Capacity()*3/8, 1))
 
 // TestCrashMatrix strikes the leader, a follower and the controller of the

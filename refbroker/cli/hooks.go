@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,13 +100,18 @@ func NewHooks(conn, watch net.Conn) *Hooks {
 
 func (h *Hooks) listen() {
 	defer close(h.ended)
-	in := json.NewDecoder(h.watch)
+	in := bufio.NewReader(h.watch)
 	for {
 		var e HookEvent
-		err := in.Decode(&e)
+		line, err := in.ReadBytes('\n')
+		if err == nil && json.Unmarshal(line, &e) != nil {
+			err = errors.New(string(bytes.TrimSpace(line))) // a relay's complaint
+		}
 		h.mu.Lock()
 		if err != nil {
 			h.err = fmt.Errorf("%w: %w", ErrHooksGone, err)
+			// Nobody reads on, and who relays must not wait for that.
+			_, _ = h.conn.Close(), h.watch.Close()
 		} else {
 			h.events = append(h.events, e)
 			h.taken = append(h.taken, false)
@@ -121,9 +127,14 @@ func (h *Hooks) listen() {
 
 // Close ends both connections and waits for the watch to end.
 func (h *Hooks) Close() error {
-	err := errors.Join(h.conn.Close(), h.watch.Close())
+	var errs []error
+	for _, c := range []net.Conn{h.conn, h.watch} {
+		if err := c.Close(); !errors.Is(err, net.ErrClosed) { // the broker may be gone, and both with it
+			errs = append(errs, err)
+		}
+	}
 	<-h.ended
-	return err
+	return errors.Join(errs...)
 }
 
 // Gone is closed once the broker, or its hooks socket, is gone.

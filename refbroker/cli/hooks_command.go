@@ -147,10 +147,13 @@ func relayHooks(ctx context.Context, socket string, in io.Reader, out, events io
 	}()
 	_, err := io.Copy(out, commands)
 	end()
-	for _, e := range []error{err, <-watched} {
-		if e != nil && !errors.Is(e, net.ErrClosed) { // closed: stdin ended first
-			return e
-		}
+	select {
+	case e := <-watched:
+		err = errors.Join(err, e)
+	case <-ctx.Done(): // nobody may read the events any more
 	}
-	return nil
+	if errors.Is(err, net.ErrClosed) {
+		err = nil // stdin ended first
+	}
+	return err
 }

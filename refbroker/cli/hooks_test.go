@@ -151,6 +151,22 @@ func TestRelayCarriesTheHooksElsewhere(t *testing.T) {
 	require.ErrorContains(t, relayHooks(t.Context(), path, nil, nil, nil), "connect to test hooks")
 }
 
+// What a relay complains of is told, and who waits hears that the hooks are gone.
+func TestARelaysComplaintIsTold(t *testing.T) {
+	near, far := net.Pipe()
+	watch, events := net.Pipe()
+	defer far.Close()
+	c := NewHooks(near, watch)
+	_, err := events.Write([]byte("refbroker: connect to test hooks: no such file\n"))
+	require.NoError(t, err)
+	_, err = c.Await(t.Context(), "p", "")
+	require.ErrorIs(t, err, ErrHooksGone)
+	require.ErrorContains(t, err, "no such file")
+	_, err = c.Status(t.Context())
+	require.ErrorIs(t, err, ErrHooksGone)
+	require.NoError(t, c.Close())
+}
+
 func TestAilmentsAreNamedOnTheCommandLine(t *testing.T) {
 	got, err := parseAilments([]string{"disk-full", "slow-sync=200ms", "clock=-1h", ""})
 	require.NoError(t, err)

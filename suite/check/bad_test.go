@@ -424,17 +424,6 @@ func TestAnOwnMarkerMayEqualOneOfTheSource(t *testing.T) {
 	}
 }
 
-// A stop that met a quorum without a leader, and was asked for again, was not refused.
-func TestAMovingQuorumRefusesNoStop(t *testing.T) {
-	w := newWorld(0)
-	moved := refusedBy(41)
-	w.insertBefore(func(e *history.Event) bool { return e.Gate != nil && e.Gate.Point == "after:barrier-appended" }, history.Event{Kind: history.KindMirrorRPC, Op: 999, MirrorRPC: &history.MirrorRPC{
-		Cluster: "B", API: stopAPI, Mirror: "m", Topics: []string{"t"}, Result: &moved,
-	}})
-	v := verdicts(t, w)["LINK-2"]
-	require.Equal(t, Held, v.Outcome, "%s %v", v.Reason, v.Findings)
-}
-
 func TestAMovingLeaderIsNoRefusal(t *testing.T) {
 	w := newWorld(0)
 	w.edit(t, func(e *history.Event) bool {

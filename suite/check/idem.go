@@ -101,10 +101,10 @@ func (s *side) localFrom() int64 {
 func (j *judge) appended(r *ruling, p *part, o *operation, met string, refusal Anomaly) bool {
 	expected := fmt.Sprintf("the forged batch (pid %d epoch %d seq %d, %s) appended: what it meets, %s, lies before the barrier",
 		o.sent.Batch.ProducerID, o.sent.Batch.Epoch, o.sent.Batch.BaseSequence, o.sent.Collision, met)
-	switch o.result.Outcome {
-	case history.Unknown:
+	switch {
+	case o.result.Outcome == history.Unknown, retriable[o.result.Code]:
 		return false
-	case history.Refused:
+	case o.result.Outcome == history.Refused:
 		r.findings = append(r.findings, j.told(p, refusal, -1, expected, answer(*o.result)))
 		return true
 	}
@@ -182,13 +182,38 @@ func (j *judge) idem4(r *ruling) {
 	r.saw("%d records acknowledged on the source and %d on the destination are there once; measured: %d copies made by clients", c.source, c.local, c.copies)
 }
 
+// behind says whether a replica may lack what others have: it was not in sync when that
+// was asked for last, or its node has ended or stood still since, whether it is back or not.
+func (j *judge) behind(p *part, s *side) bool {
+	asked := int64(-1)
+	for i := range j.ev.Events {
+		if o := j.ev.Events[i].Offsets; o != nil && p.of(p.Destination, o.Cluster, o.Topic, o.Partition) && len(o.InSync) > 0 {
+			asked = j.ev.Events[i].Seq
+		}
+	}
+	for _, what := range []history.NodeEvent{history.NodeKilled, history.NodeStopped, history.NodePaused} {
+		if j.went(s.Node, what, asked) {
+			return true
+		}
+	}
+	return !slices.Contains(j.inSyncAtEnd(p), s)
+}
+
+// went says whether something befell a node of the destination after an event.
+func (j *judge) went(node int32, what history.NodeEvent, after int64) bool {
+	return slices.ContainsFunc(j.ev.Events, func(e history.Event) bool {
+		n := e.Node
+		return n != nil && e.Seq > after && n.Cluster == j.edge.Destination && n.Node == node && n.What == what
+	})
+}
+
 // beyond says whether another episode's write was answered after this one's
 // logs were captured, which they can't show: its offset lies beyond the log, and
 // the episode had settled. Where the run broke off before it settled, nobody
 // waited for replicas that are behind, as one that was being restarted: what lies
 // beyond such a log the longest one has to show.
 func (j *judge) beyond(p *part, s *side, o *operation) bool {
-	if s.Cluster == p.Destination && s != p.lead && j.edge.settled == never && o.offset >= end(s.Replica) {
+	if s.Cluster == p.Destination && s != p.lead && j.edge.settled == never && o.offset >= end(s.Replica) && j.behind(p, s) {
 		return true
 	}
 	return filepath.Clean(j.episode.Logs) != LogsDir && o.episode != j.number && o.ended > j.edge.settled && o.offset >= end(s.Replica)

@@ -13,10 +13,6 @@ const (
 	fenced     = 90 // PRODUCER_FENCED
 )
 
-// notLeader is NOT_LEADER_OR_FOLLOWER, which tells nothing of what a leader that is
-// deposed has appended.
-const notLeader = 6
-
 // idem3 holds that local guarantees stay whole within one writable period: a
 // retry is appended once, a gap and an older epoch are refused.
 func (j *judge) idem3(r *ruling) {

@@ -133,13 +133,28 @@ func (j *judge) link2(r *ruling) {
 	for i := range j.ev.Events {
 		ev := &j.ev.Events[i]
 		m := ev.MirrorRPC
-		if gone && m != nil && m.API == stopAPI && m.Mirror == e.Mirror && m.Result != nil && m.Result.Outcome == history.Refused && !retriable[m.Result.Code] && ev.Seq <= done {
+		if gone && m != nil && m.API == stopAPI && m.Mirror == e.Mirror && m.Result != nil && m.Result.Outcome == history.Refused && !j.askedAgain(m, ev.Seq) && ev.Seq <= done {
 			r.findings = append(r.findings, j.told(e.parts[0], RefusedStop, -1, fmt.Sprintf("the stop of mirror %q accepted while cluster %s can't be reached", e.Mirror, e.Source), answer(*m.Result)))
 		}
 	}
 	r.need(done != never, "the stop of mirror %q did not end", e.Mirror)
 	r.need(cut > 0, "the source could be reached when the mirror was stopped")
 	r.saw("%d stops without a source", cut)
+}
+
+// notController is NOT_CONTROLLER: the quorum has no leader just now.
+const notController = 41
+
+// askedAgain says whether a stop was refused since leaders changed: by a code that a
+// client asks again after; and where the quorum had none, only if it was accepted later.
+func (j *judge) askedAgain(refused *history.MirrorRPC, at int64) bool {
+	if refused.Result.Code != notController {
+		return retriable[refused.Result.Code]
+	}
+	return slices.ContainsFunc(j.ev.Events, func(e history.Event) bool {
+		m := e.MirrorRPC
+		return m != nil && e.Seq > at && m.API == stopAPI && m.Mirror == refused.Mirror && m.Result != nil && m.Result.Outcome == history.OK
+	})
 }
 
 // allStopped is when the last partition was seen STOPPED; never, and the time of

@@ -475,3 +475,22 @@ func TestFanIn(t *testing.T) {
 		})
 	}
 }
+
+// A stop that met a quorum without a leader, and was asked for again and accepted, was not
+// refused; one that never was is.
+func TestAMovingQuorumRefusesNoStop(t *testing.T) {
+	for _, accepted := range []bool{true, false} {
+		w := newWorld(0)
+		said := func(res history.Result) {
+			w.insertBefore(func(e *history.Event) bool { return e.Gate != nil && e.Gate.Point == "after:barrier-appended" }, history.Event{Kind: history.KindMirrorRPC, Op: 999, MirrorRPC: &history.MirrorRPC{
+				Cluster: "B", API: stopAPI, Mirror: "m", Topics: []string{"t"}, Result: &res,
+			}})
+		}
+		said(refusedBy(notController))
+		if accepted {
+			said(ok)
+		}
+		v := verdicts(t, w)["LINK-2"]
+		require.Equal(t, map[bool]Outcome{true: Held, false: Violated}[accepted], v.Outcome, "%s %v", v.Reason, v.Findings)
+	}
+}

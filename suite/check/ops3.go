@@ -66,8 +66,15 @@ func (t *trial) stoppedWhole(r *ruling, e *history.Event) bool {
 	}
 	asked := 0
 	for i := range t.ev.Events {
-		if m := t.ev.Events[i].MirrorRPC; m != nil && t.ev.Events[i].Kind == history.KindMirrorRPCBegin && m.API == stopAPI && m.Mirror == p.Mirror && len(m.Topics) == 1 && m.Topics[0] == p.Topic {
+		m := t.ev.Events[i].MirrorRPC
+		if m == nil || m.API != stopAPI || m.Mirror != p.Mirror || len(m.Topics) != 1 || m.Topics[0] != p.Topic {
+			continue
+		}
+		switch {
+		case t.ev.Events[i].Kind == history.KindMirrorRPCBegin:
 			asked++
+		case m.Result != nil && m.Result.Outcome == history.Refused && (m.Result.Code == notController || retriable[m.Result.Code]):
+			asked-- // leaders changed, and it was carried out by none
 		}
 	}
 	if asked != 1 {

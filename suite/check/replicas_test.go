@@ -175,9 +175,14 @@ func (w *world) editLater(offset int64, res history.Result) {
 // that it has not fetched yet are not lost as long as another one has them.
 func TestARunThatBrokeOffDoesNotWaitForReplicas(t *testing.T) {
 	short := func(r *Replica) { r.Batches = r.Batches[:batchAt(r, 20)] }
-	broken := func() *world {
+	inSync := func() *world {
 		w := newReplicaWorld()
 		w.drop(isPhase(history.Settled))
+		return w
+	}
+	broken := func() *world {
+		w := inSync()
+		w.node(2, history.NodeKilled)
 		return w
 	}
 	lost := func(ev *Evidence) bool {
@@ -185,6 +190,7 @@ func TestARunThatBrokeOffDoesNotWaitForReplicas(t *testing.T) {
 	}
 	require.False(t, lost(twoReplicas(t, broken(), short)), "behind")
 	require.True(t, lost(twoReplicas(t, newReplicaWorld(), short)), "settled, and still behind")
+	require.True(t, lost(twoReplicas(t, inSync(), short)), "in sync, and nothing has befallen its node")
 
 	ev := twoReplicas(t, broken(), short)
 	for _, r := range ev.Replicas {

@@ -50,7 +50,7 @@ func (p *part) windowEnd(s *side) int64 {
 
 // retriable holds codes that a broker answers while leaders or coordinators
 // move: a client asks again, so they are no refusal.
-var retriable = map[int16]bool{3: true, 5: true, 6: true, 7: true, 9: true, 14: true, 15: true, 16: true, 19: true, 20: true, 41: true, 51: true, 74: true, 75: true, 76: true}
+var retriable = map[int16]bool{3: true, 5: true, 6: true, 7: true, 9: true, 14: true, 15: true, 16: true, 19: true, 20: true, 51: true, 74: true, 75: true, 76: true}
 
 func (j *judge) refusal(r *ruling, p *part, o *operation, refused map[string]int) {
 	tag := who(o.sent.Tag())

@@ -202,13 +202,6 @@ func (a *alone) numberings(p *alonePart, do func(o *operation, w wanted)) {
 		switch {
 		case o.result.Outcome == history.Refused && retriable[o.result.Code]:
 			// As if it had never been sent.
-		case o.result.Code == notLeader && p.complete && !p.was(o):
-			// Who does not lead has appended nothing.
-		case o.result.Code == notLeader && p.complete && appends:
-			// It led, appended, and was deposed before it could say so.
-			moved := *o
-			moved.offset = p.places(o)[0].offset
-			n.learn(&moved)
 		case o.result.Outcome == history.Unknown, retriable[o.result.Code]:
 			n.lost = true
 		case appends && o.result.Outcome == history.OK:
@@ -218,9 +211,6 @@ func (a *alone) numberings(p *alonePart, do func(o *operation, w wanted)) {
 		}
 	}
 }
-
-// was says whether a batch is in the log.
-func (p *alonePart) was(o *operation) bool { return len(p.places(o)) > 0 }
 
 // places are where a log holds the first record of a batch.
 func (p *alonePart) places(o *operation) []place {

@@ -25,20 +25,38 @@ const askAgainAtLast = 100 * time.Millisecond
 // change: on a busy machine that happens of itself, and an operator would ask again too.
 // The request has to be one that is harmless when it was carried out after all. The
 // error is that of the last time.
-func again(ctx context.Context, ask func() error) error { return repeat(ctx, changing, ask) }
+func again(ctx context.Context, ask func() error) error {
+	return repeat(ctx, settleWithin, changing, ask)
+}
 
 // answeredAgain is again for a client that by itself repeats what got no answer: only
 // what was answered is asked for again.
-func answeredAgain(ctx context.Context, ask func() error) error { return repeat(ctx, settling, ask) }
+func answeredAgain(ctx context.Context, ask func() error) error {
+	return repeat(ctx, settleWithin, settling, ask)
+}
 
-func repeat(ctx context.Context, passes func(error) bool, ask func() error) error {
-	until := time.Now().Add(settleWithin)
+func repeat(ctx context.Context, within time.Duration, passes func(error) bool, ask func() error) error {
+	until := time.Now().Add(within)
 	for wait := askAgainAfter; ; wait = min(2*wait, askAgainAtLast) {
 		err := ask()
 		if !passes(err) || time.Now().After(until) || !pause(ctx, wait) {
 			return err
 		}
 	}
+}
+
+// onceAgain is repeat for a request that is to be carried out once. Where an answer left
+// open whether it was, what says later that it was is no error.
+func onceAgain(ctx context.Context, passes func(error) bool, was error, ask func() error) error {
+	open := false
+	return repeat(ctx, settleWithin, passes, func() error {
+		err := ask()
+		if open && errors.Is(err, was) {
+			return nil
+		}
+		open = open || errors.Is(err, kerr.RequestTimedOut) || broken(err)
+		return err
+	})
 }
 
 // unsettled are the answers of a cluster whose leaders change, its quorum's and its
@@ -66,19 +84,61 @@ func broken(err error) bool {
 	return kgo.IsRetryableBrokerErr(err)
 }
 
-// produceAgain is Produce of what next makes, sent again as it is while the partition's
-// leader changes. A leader that was deposed while it waited for its followers says no
-// more than one that never led, so the batch may be there already: under its id it is
-// taken once, and the judge reads from the log which of the answers was for it. Any other
-// answer that leaves that open is not asked for again. Each is recorded.
-func (r *Raw) produceAgain(ctx context.Context, next func() Write) (w Write, offset int64, res *history.Result) {
-	w = next()
-	_ = again(ctx, func() error { // what was answered at last is the result
-		offset, res = r.Produce(ctx, w)
-		if res.Outcome != history.Refused && res.Code != kerr.NotLeaderForPartition.Code {
+// produceAgain is Produce, for as long as the partition's leader changes: the batch is
+// sent again as it is, as a producer does by itself, and all of it is one operation with
+// the last answer. NOT_LEADER_OR_FOLLOWER is also what a leader says that was deposed while it waited for
+// its followers, of a batch that it had appended. After that only an acknowledgement tells;
+// any other last answer is Unknown (history.OutcomeOf). A batch without a producer id would
+// be there twice, so it is not sent again then: see plainAgain.
+func (r *Raw) produceAgain(ctx context.Context, w Write) (int64, *history.Result) {
+	return r.produceFor(ctx, settleWithin, w)
+}
+
+// produceFor is produceAgain for so long.
+func (r *Raw) produceFor(ctx context.Context, within time.Duration, w Write) (int64, *history.Result) {
+	return r.operation(w, func() (offset int64, res *history.Result) {
+		open := false
+		_ = repeat(ctx, within, settling, func() error { // what was answered at last is the result
+			offset, res = r.produce(ctx, w)
+			err := kerr.ErrorForCode(res.Code)
+			switch moved := res.Code == kerr.NotLeaderForPartition.Code; {
+			case moved:
+				open = true
+				if w.Batch.ID.ProducerID < 0 {
+					return nil
+				}
+				return err
+			case res.Outcome == history.Refused, errors.Is(err, kerr.LeaderNotAvailable): // nobody to send it to
+				return err
+			}
 			return nil
+		})
+		if open && res.Outcome == history.Refused {
+			res.Outcome = history.Unknown
 		}
-		return kerr.ErrorForCode(res.Code)
+		return offset, res
 	})
-	return w, offset, res
+}
+
+// lastOf is what the last of several answers to one request tells: where an earlier one
+// was lost, only success (history.OutcomeOf).
+func lastOf(lost bool, err error) *history.Result {
+	res := resultOf(err)
+	if lost && res.Outcome == history.Refused {
+		res.Outcome = history.Unknown
+	}
+	return res
+}
+
+// plainAgain is produceAgain of a batch without a producer id. Where its leader was
+// deposed it may have been appended: what is sent then is another one, with other records.
+func (r *Raw) plainAgain(ctx context.Context, next func() Write) (res *history.Result) {
+	_ = again(ctx, func() error {
+		_, res = r.produceAgain(ctx, next())
+		if res.Code == kerr.NotLeaderForPartition.Code {
+			return kerr.NotLeaderForPartition
+		}
+		return nil
+	})
+	return res
 }

@@ -79,7 +79,7 @@ func (l *Ledger) Renew() error {
 }
 
 func (l *Ledger) plain(ctx context.Context, n int32) error {
-	if _, _, res := l.plainRaw.produceAgain(ctx, func() Write {
+	if res := l.plainRaw.plainAgain(ctx, func() Write {
 		return Write{Partition: l.part, Mode: history.Plain, Batch: Batch{
 			ID: PlainID, Timestamp: time.Now().UnixMilli(), Count: n, Payload: l.payload,
 			First: l.plainRaw.Tag(l.part, history.NoTxn, history.IntentNone, n),

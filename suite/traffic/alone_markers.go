@@ -44,8 +44,9 @@ func (r *Raw) WriteMarker(ctx context.Context, p Partition, id int64, epoch int1
 	return result, nil
 }
 
-// writeMarkerAgain is WriteMarker, repeated while the partition's leader changes: one
-// that does not lead has written none. Each answer is recorded.
+// writeMarkerAgain is WriteMarker, repeated while the partition's leader changes. A
+// marker that was written before its leader was deposed is written twice then, as
+// coordinators do it too: SC-5 has it that this changes nothing. Each answer is recorded.
 func (r *Raw) writeMarkerAgain(ctx context.Context, p Partition, id int64, epoch int16, coordinatorEpoch int32, commit bool) error {
 	return again(ctx, func() error {
 		res, err := r.WriteMarker(ctx, p, id, epoch, coordinatorEpoch, commit)

@@ -56,7 +56,8 @@ func (s *Sequences) next(q *sequence, trial history.Trial, epoch int16, sequence
 }
 
 func (s *Sequences) write(ctx context.Context, q *sequence, trial history.Trial, epoch int16, sequence, n int32) *history.Result {
-	w, _, res := s.raw.produceAgain(ctx, func() Write { return s.next(q, trial, epoch, sequence, n) })
+	w := s.next(q, trial, epoch, sequence, n)
+	_, res := s.raw.produceAgain(ctx, w)
 	if res.Outcome == history.OK {
 		q.sent = append(q.sent, w)
 		q.epoch, q.next = epoch, after(sequence, n)
@@ -74,7 +75,7 @@ func (s *Sequences) retry(ctx context.Context, q *sequence, back int) {
 	if i := len(q.sent) - 1 - back; i >= 0 {
 		w := q.sent[i]
 		w.Trial = history.TrialRetry
-		s.raw.produceAgain(ctx, func() Write { return w })
+		s.raw.produceAgain(ctx, w)
 	}
 }
 

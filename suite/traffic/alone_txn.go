@@ -123,8 +123,12 @@ func (t *HandTxn) batch(p Partition, n int32, trial history.Trial, s handTxnStat
 
 func (t *HandTxn) produce(ctx context.Context, p Partition, n int32, trial history.Trial, s handTxnState) (int64, *history.Result) {
 	w := t.batch(p, n, trial, s)
+	send := t.raw.Produce
+	if trial == history.TrialFirst {
+		send = t.raw.produceAgain
+	}
 	for {
-		offset, res := t.raw.Produce(ctx, w)
+		offset, res := send(ctx, w)
 		// The transaction before this one may still be ending.
 		if trial == history.TrialFirst && res.Code != 0 && busy(ctx, kerr.ErrorForCode(res.Code)) {
 			continue
@@ -171,6 +175,7 @@ func (t *HandTxn) endTxn(ctx context.Context, s handTxnState, late bool) (*kmsg.
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = t.raw.cluster.named(t.txnID), s.id, s.epoch, s.commit
 	op := t.raw.rec.Op()
 	t.raw.rec.Add(history.Event{Kind: history.KindTxnEndBegin, Op: op, Txn: t.event(s.number, asked, nil, late)})
+	lost := false
 	for {
 		resp, err := req.RequestWith(ctx, t.raw.client())
 		if err == nil {
@@ -179,9 +184,10 @@ func (t *HandTxn) endTxn(ctx context.Context, s handTxnState, late bool) (*kmsg.
 		// A client says it once more where the answer was lost (KIP-890 has the
 		// coordinator know it again); one that comes late is said once.
 		if !(late && broken(err)) && busy(ctx, err) {
+			lost = lost || broken(err)
 			continue
 		}
-		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(s.number, asked, resultOf(err), late)})
+		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(s.number, asked, lastOf(lost, err), late)})
 		if err != nil {
 			return nil, fmt.Errorf("raw client %s: end transaction %d of %s on cluster %s: %w", t.raw.name, s.number, t.txnID, t.raw.cluster.Name, err)
 		}

@@ -43,16 +43,15 @@ func (r *Raw) forgedID(id int64) int64 { return forgedIn(r.rec.Episode(), id) }
 func SeedForgeries(ctx context.Context, source *Raw, p Partition, payload []byte) error {
 	for id := int64(lowerID); id < forgedIDs; id++ {
 		for i := range int32(2) {
-			if w, _, res := source.produceAgain(ctx, func() Write {
-				return Write{
-					Partition: p, Mode: history.Idempotent,
-					Batch: Batch{
-						ID:        history.BatchID{ProducerID: source.forgedID(id), Epoch: forgedEpoch, BaseSequence: i * forgedCount},
-						Timestamp: time.Now().UnixMilli(), Count: forgedCount, Payload: payload,
-						First: source.Tag(p, history.NoTxn, history.IntentNone, forgedCount),
-					},
-				}
-			}); res.Outcome != history.OK {
+			w := Write{
+				Partition: p, Mode: history.Idempotent,
+				Batch: Batch{
+					ID:        history.BatchID{ProducerID: source.forgedID(id), Epoch: forgedEpoch, BaseSequence: i * forgedCount},
+					Timestamp: time.Now().UnixMilli(), Count: forgedCount, Payload: payload,
+					First: source.Tag(p, history.NoTxn, history.IntentNone, forgedCount),
+				},
+			}
+			if _, res := source.produceAgain(ctx, w); res.Outcome != history.OK {
 				return fmt.Errorf("write producer id %d to %s on cluster %s: code %d %s", w.Batch.ID.ProducerID, p, source.cluster.Name, res.Code, res.Message)
 			}
 		}
@@ -94,7 +93,7 @@ func Forge(ctx context.Context, promoted *Raw, p Partition, mirrored *Header, pa
 		forgery{history.SequenceGap, history.BatchID{ProducerID: promoted.forgedID(gapID), Epoch: forgedEpoch, BaseSequence: 5 * forgedCount}, forgedCount},
 	)
 	for _, f := range all {
-		promoted.Produce(ctx, Write{
+		promoted.produceAgain(ctx, Write{
 			Partition: p, Mode: history.Idempotent, Collision: f.kind,
 			Batch: Batch{
 				ID: f.id, Timestamp: time.Now().UnixMilli(), Count: f.count, Payload: payload,
@@ -112,7 +111,7 @@ func MeetLater(ctx context.Context, promoted *Raw, p Partition, episode int32, n
 	if n >= laterIDs {
 		return fmt.Errorf("batch %d with a mirrored one's header: there are %d", n, laterIDs)
 	}
-	promoted.Produce(ctx, Write{
+	promoted.produceAgain(ctx, Write{
 		Partition: p, Mode: history.Idempotent, Collision: history.SameHeader,
 		Batch: Batch{
 			ID:        history.BatchID{ProducerID: forgedIn(episode, laterID+n), Epoch: forgedEpoch, BaseSequence: 0},

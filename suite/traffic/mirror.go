@@ -83,18 +83,15 @@ func (c *Control) CreateWith(ctx context.Context, bootstrap, sourceID string, mo
 	})
 }
 
-// once repeats a request that is to be carried out once while leaders change. Asked
-// before, what says that it was is no error. The client asks by itself once more what
-// took longer than a request may.
+// once is onceAgain for a client that asks by itself once more what took longer than a
+// request may.
 func (c *Control) once(ctx context.Context, was error, ask func() error) error {
-	asked := false
-	return answeredAgain(ctx, func() error {
+	return onceAgain(ctx, settling, was, func() error {
 		began := time.Now()
 		err := ask()
-		if (asked || time.Since(began) >= requestTimeout) && errors.Is(err, was) {
+		if time.Since(began) >= requestTimeout && errors.Is(err, was) {
 			return nil
 		}
-		asked = true
 		return err
 	})
 }

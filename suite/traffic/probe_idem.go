@@ -49,19 +49,10 @@ func (t *Idempotence) batch(epoch int16, sequence, count int32) Batch {
 	}
 }
 
-// send writes a batch, and returns it as it was sent at last: to a partition whose
-// leader changes it is made anew, since a batch that nobody took is no trial. What is
-// sent once more on purpose stays the same.
+// send writes a batch, and returns it.
 func (t *Idempotence) send(ctx context.Context, trial history.Trial, b Batch) Batch {
-	fresh := false
-	w, _, _ := t.raw.produceAgain(ctx, func() Write {
-		if fresh && trial != history.TrialRetry {
-			b.First = t.raw.Tag(t.part, history.NoTxn, history.IntentNone, b.Count)
-		}
-		fresh = true
-		return Write{Partition: t.part, Mode: history.Idempotent, Trial: trial, Batch: b}
-	})
-	return w.Batch
+	t.raw.produceAgain(ctx, Write{Partition: t.part, Mode: history.Idempotent, Trial: trial, Batch: b})
+	return b
 }
 
 // Run makes the trials. What brokers answer is in the history.
@@ -108,7 +99,7 @@ func (t *Idempotence) AfterRestart(ctx context.Context) error {
 	if t.newest.Count == 0 {
 		return fmt.Errorf("trials of %s on %s: nothing was written before the restart", t.raw.name, t.part)
 	}
-	// The connections from before are gone, and a raw client never sends twice.
+	// The connections from before are gone.
 	raw, err := t.raw.again(ctx, t.part)
 	if err != nil {
 		return err

@@ -128,12 +128,11 @@ func seedTopics(ctx context.Context, raw *Raw, n int32, topics ...string) error 
 }
 
 func plainWrite(ctx context.Context, raw *Raw, p Partition, n int32) *history.Result {
-	_, _, res := raw.produceAgain(ctx, func() Write {
+	return raw.plainAgain(ctx, func() Write {
 		return Write{Partition: p, Mode: history.Plain, Batch: Batch{
 			ID: PlainID, Timestamp: time.Now().UnixMilli(), Count: n, First: raw.Tag(p, history.NoTxn, history.IntentNone, n),
 		}}
 	})
-	return res
 }
 
 // TopicIDs are topics with the ids and partitions that they have on a source.

@@ -66,7 +66,7 @@ func (o *OldPrimary) Write(ctx context.Context) *history.Result {
 
 // write is Write while the cluster is writable: it goes on while leaders change.
 func (o *OldPrimary) write(ctx context.Context) *history.Result {
-	_, _, res := o.raw.produceAgain(ctx, o.batch)
+	_, res := o.raw.produceAgain(ctx, o.batch())
 	return o.wrote(res)
 }
 

@@ -70,7 +70,7 @@ func (o *Ops) InEveryState(ctx context.Context) error {
 		return err
 	}
 	if _, err := o.side.await(ctx, "the probe's topics mirror without lag", both, func(m history.Mirror) bool {
-		return m.State == StateMirroring && m.DestinationOffset == 3 && m.Lag == 0
+		return m.State == StateMirroring && m.DestinationOffset >= 3 && m.Lag == 0
 	}); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *sideMirror) stopIn(ctx context.Context, topic string) error {
 	probe := history.Probe{What: history.ProbeStop, Topic: topic, State: before[p].State}
 	probe.Result = answerOf(s.Stop(ctx, topic))
 	var after map[Partition]history.Mirror
-	if probe.Result.Outcome == history.Refused { // it would be waited for in vain
+	if probe.Result.Outcome == history.Refused && probe.Result.Code != kerr.RequestTimedOut.Code { // it would be waited for in vain
 		after, err = s.Describe(ctx)
 	} else {
 		after, err = s.await(ctx, "a topic is STOPPED", []Partition{p}, func(m history.Mirror) bool { return m.State == StateStopped })
@@ -193,7 +193,7 @@ func (o *Ops) DeleteSourceTopic(ctx context.Context) error {
 	topic := kmsg.NewDeleteTopicsRequestTopic()
 	topic.Topic = &name
 	req.TopicNames, req.Topics = []string{name}, []kmsg.DeleteTopicsRequestTopic{topic}
-	err := o.side.once(ctx, kerr.UnknownTopicOrPartition, func() error {
+	err := onceAgain(ctx, changing, kerr.UnknownTopicOrPartition, func() error {
 		resp, err := req.RequestWith(ctx, o.side.raw.client())
 		if err == nil && len(resp.Topics) == 1 {
 			err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)

@@ -68,15 +68,13 @@ func (t *rawTxn) send(ctx context.Context, trial history.Trial) *history.Result 
 			t.raw.rec.Note("%v", err)
 		}
 	}
-	_, offset, res := t.raw.produceAgain(ctx, func() Write {
-		return Write{
-			Partition: t.part, Mode: history.Transactional, Trial: trial, TransactionalID: t.txnID,
-			Batch: Batch{
-				ID:            history.BatchID{ProducerID: t.id, Epoch: t.epoch, BaseSequence: t.sequence},
-				Transactional: true, Timestamp: time.Now().UnixMilli(), Count: 1, Payload: t.payload,
-				First: t.raw.Tag(t.part, t.number, t.intent, 1),
-			},
-		}
+	offset, res := t.raw.produceAgain(ctx, Write{
+		Partition: t.part, Mode: history.Transactional, Trial: trial, TransactionalID: t.txnID,
+		Batch: Batch{
+			ID:            history.BatchID{ProducerID: t.id, Epoch: t.epoch, BaseSequence: t.sequence},
+			Transactional: true, Timestamp: time.Now().UnixMilli(), Count: 1, Payload: t.payload,
+			First: t.raw.Tag(t.part, t.number, t.intent, 1),
+		},
 	})
 	if res.Outcome == history.OK {
 		t.sequence++
@@ -96,15 +94,17 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = t.raw.cluster.named(t.txnID), t.id, t.epoch, commit
 	op := t.raw.rec.Op()
 	t.raw.rec.Add(history.Event{Kind: history.KindTxnEndBegin, Op: op, Txn: t.event(asked, nil)})
+	lost := false
 	for {
 		resp, err := req.RequestWith(ctx, t.raw.client())
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
 		if busy(ctx, err) {
+			lost = lost || broken(err)
 			continue
 		}
-		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(asked, resultOf(err))})
+		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(asked, lastOf(lost, err))})
 		if err != nil {
 			return fmt.Errorf("raw client %s: end transaction of %s on cluster %s: %w", t.raw.name, t.txnID, t.raw.cluster.Name, err)
 		}

@@ -45,6 +45,9 @@ func NewProber(ctx context.Context, raw *Raw, parts []Partition, payload []byte)
 	return p, nil
 }
 
+// probeWithin is how long a probe goes on while leaders change: a stop is held for it.
+const probeWithin = 2 * time.Second
+
 // Plain tries one plain write to part and says whether it was accepted.
 func (p *Prober) Plain(ctx context.Context, part Partition) bool {
 	_, res := p.raw.Produce(ctx, Write{Partition: part, Mode: history.Plain, Batch: Batch{
@@ -56,13 +59,11 @@ func (p *Prober) Plain(ctx context.Context, part Partition) bool {
 
 // Idempotent tries one idempotent write to part.
 func (p *Prober) Idempotent(ctx context.Context, part Partition) bool {
-	_, _, res := p.raw.produceAgain(ctx, func() Write {
-		return Write{Partition: part, Mode: history.Idempotent, Batch: Batch{
-			ID:        history.BatchID{ProducerID: p.idempotentID, BaseSequence: p.sequences[part]},
-			Timestamp: time.Now().UnixMilli(), Count: 1, Payload: p.payload,
-			First: p.raw.Tag(part, history.NoTxn, history.IntentNone, 1),
-		}}
-	})
+	_, res := p.raw.produceFor(ctx, probeWithin, Write{Partition: part, Mode: history.Idempotent, Batch: Batch{
+		ID:        history.BatchID{ProducerID: p.idempotentID, BaseSequence: p.sequences[part]},
+		Timestamp: time.Now().UnixMilli(), Count: 1, Payload: p.payload,
+		First: p.raw.Tag(part, history.NoTxn, history.IntentNone, 1),
+	}})
 	if res.Outcome == history.OK {
 		p.sequences[part]++
 	}
@@ -72,17 +73,15 @@ func (p *Prober) Idempotent(ctx context.Context, part Partition) bool {
 // Transactional tries one transactional write to part, in a transaction that
 // its writer means to abort. The transaction is left open where it was accepted.
 func (p *Prober) Transactional(ctx context.Context, part Partition) bool {
-	_, _, res := p.raw.produceAgain(ctx, func() Write {
-		return Write{
-			Partition: part, Mode: history.Transactional, TransactionalID: p.transactional.name,
-			Batch: Batch{
-				ID: history.BatchID{
-					ProducerID: p.transactional.id, Epoch: p.transactional.epoch, BaseSequence: p.txnParts[part],
-				},
-				Transactional: true, Timestamp: time.Now().UnixMilli(), Count: 1, Payload: p.payload,
-				First: p.raw.Tag(part, p.txn, history.IntentAbort, 1),
+	_, res := p.raw.produceFor(ctx, probeWithin, Write{
+		Partition: part, Mode: history.Transactional, TransactionalID: p.transactional.name,
+		Batch: Batch{
+			ID: history.BatchID{
+				ProducerID: p.transactional.id, Epoch: p.transactional.epoch, BaseSequence: p.txnParts[part],
 			},
-		}
+			Transactional: true, Timestamp: time.Now().UnixMilli(), Count: 1, Payload: p.payload,
+			First: p.raw.Tag(part, p.txn, history.IntentAbort, 1),
+		},
 	})
 	if res.Outcome == history.OK {
 		p.txnParts[part]++

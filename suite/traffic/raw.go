@@ -19,8 +19,8 @@ import (
 
 // Raw speaks the protocol by hand: it sets what a client library would choose
 // itself, such as producer id, epoch and sequence, and sees answers as they
-// came. It never sends a write again, nor another request that may not be carried
-// out twice. Its methods may be called concurrently.
+// came. It sends nothing again that may not be carried out twice, and what it does send
+// again is told where it does. Its methods may be called concurrently.
 type Raw struct {
 	name    string
 	cluster Cluster
@@ -68,7 +68,7 @@ func newRaw(ctx context.Context, rec *Recorder, cluster Cluster, name string, ve
 }
 
 // Renew gives up every connection, and forgets who leads what. After a restart of a broker those that were
-// not used since would fail once each, and a raw client never asks again.
+// not used since would fail once each.
 func (r *Raw) Renew() error {
 	cl, err := kgo.NewClient(r.opts...)
 	if err != nil {
@@ -198,6 +198,11 @@ type Write struct {
 // Produce sends one batch, once, and returns the answered base offset. The
 // result is nil only when ctx ended before anything was sent.
 func (r *Raw) Produce(ctx context.Context, w Write) (int64, *history.Result) {
+	return r.operation(w, func() (int64, *history.Result) { return r.produce(ctx, w) })
+}
+
+// operation records the sending of a batch, and its answer.
+func (r *Raw) operation(w Write, send func() (int64, *history.Result)) (int64, *history.Result) {
 	id := w.Batch.ID
 	sent := history.Produce{
 		Writer: r.name, Cluster: r.cluster.Name, Topic: w.Partition.Topic, Partition: w.Partition.Index,
@@ -206,7 +211,7 @@ func (r *Raw) Produce(ctx context.Context, w Write) (int64, *history.Result) {
 	}
 	op := r.rec.Op()
 	r.rec.Add(history.Event{Kind: history.KindProduceBegin, Op: op, Produce: &sent})
-	offset, result := r.produce(ctx, w)
+	offset, result := send()
 	acked := sent
 	acked.Offset, acked.Result = offset, result
 	r.rec.Add(history.Event{Kind: history.KindProduceAck, Op: op, Produce: &acked})
@@ -308,8 +313,10 @@ func (r *Raw) askProducerID(ctx context.Context, transactionalID string, timeout
 		if transactionalID == "" && broken(err) {
 			_, _ = r.metadata(ctx) // who answers nothing may have gone
 		}
-		if busy(ctx, err) {
-			continue // the coordinator loads or ends a transaction; asking again is harmless
+		// The coordinator loads or ends a transaction; asking again is harmless. A
+		// transactional id whose answer was lost would have its epoch raised twice.
+		if !(transactionalID != "" && broken(err)) && busy(ctx, err) {
+			continue
 		}
 		if transactionalID == "" && err != nil && r.several() {
 			// It may have gone; another hands out ids then.

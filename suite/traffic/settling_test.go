@@ -179,8 +179,62 @@ func TestRequestsOutlastAChangeOfTheLeader(t *testing.T) {
 	}
 	require.Len(t, acks, 2)
 	require.Equal(t, history.Unknown, acks[0].Result.Outcome)
-	require.Equal(t, acks[0].Tag, acks[1].Tag, "it may have been appended: a batch of its own would be taken too")
+	require.NotEqual(t, acks[0].Tag, acks[1].Tag, "it may have been appended, and has no id to be known by")
 	require.Equal(t, [3]int{2, 2, 2}, [3]int{fetches, producers, markers})
+}
+
+// What is sent again while leaders change is one operation, as a producer's is, whose last
+// answer tells what is known: after NOT_LEADER_OR_FOLLOWER only an acknowledgement does.
+func TestAWriteThatOutlastsAChangeOfTheLeaderIsOneOperation(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		id      int64
+		answers []int16
+		want    history.Outcome
+	}{
+		{"moved, then taken", 7, []int16{6, 6, 0}, history.OK},
+		{"moved, then refused", 7, []int16{6, 45}, history.Unknown},
+		{"too few replicas, then taken", 7, []int16{19, 0}, history.OK},
+		{"too few replicas, then refused", 7, []int16{19, 45}, history.Refused},
+		{"refused", 7, []int16{45}, history.Refused},
+		{"without an id it would be there twice", -1, []int16{6}, history.Unknown},
+		{"without an id, before any append", -1, []int16{19, 0}, history.OK},
+		{"nobody knows", 7, []int16{7}, history.Unknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+			require.NoError(t, err)
+			defer fake.Close()
+			asked := 0
+			fake.ControlKey(kmsg.Produce.Int16(), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+				fake.KeepControl()
+				code := c.answers[min(asked, len(c.answers)-1)]
+				asked++
+				resp := kreq.ResponseKind().(*kmsg.ProduceResponse)
+				resp.Topics = []kmsg.ProduceResponseTopic{{Topic: "t", Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: code}}}}
+				return resp, nil, true
+			})
+			rec, events := recorded(t)
+			raw, err := NewRaw(t.Context(), rec, Cluster{Name: "A", Bootstrap: fake.ListenAddrs()}, "raw")
+			require.NoError(t, err)
+			defer raw.Close()
+			p := Partition{"t", 0}
+			mode := history.Idempotent
+			if c.id < 0 {
+				mode = history.Plain
+			}
+			_, res := raw.produceAgain(t.Context(), Write{Partition: p, Mode: mode, Batch: Batch{
+				ID: history.BatchID{ProducerID: c.id}, Timestamp: 1, Count: 1, First: raw.Tag(p, history.NoTxn, history.IntentNone, 1),
+			}})
+			require.Equal(t, c.want, res.Outcome)
+			require.Equal(t, len(c.answers), asked)
+			ops := map[history.Kind]int{}
+			for _, e := range events() {
+				ops[e.Kind]++
+			}
+			require.Equal(t, [2]int{1, 1}, [2]int{ops[history.KindProduceBegin], ops[history.KindProduceAck]})
+		})
+	}
 }
 
 // What a write's answer leaves open is not written again.
