@@ -48,7 +48,11 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "watershed:", err)
 		return 2
 	}
-	if err := settings.Resolve(engine.KnownDefects()); err != nil {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	stopSignals := onSignal(cancel)
+	defer stopSignals()
+	if err := settings.Resolve(ctx, engine.KnownDefects()); err != nil {
 		return fail(err)
 	}
 	if !settings.SeedGiven {
@@ -67,10 +71,6 @@ func testMain(m *testing.M) int {
 			return fail(err)
 		}
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	stopSignals := onSignal(cancel)
-	defer stopSignals()
 	stopOrphan := onOrphan(cancel)
 	defer stopOrphan()
 	if d := timeout(); d > 0 {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,7 +69,7 @@ func (b *Broker) String() string {
 	case b.Kafka != nil && b.Kafka.Image != "":
 		return "Apache Kafka, image " + b.Kafka.Image
 	case b.Kafka != nil:
-		release, err := b.Kafka.Check()
+		release, err := kafka.Open(b.Kafka.Jars, b.Kafka.Version)
 		if err != nil {
 			return "Apache Kafka"
 		}
@@ -77,16 +78,17 @@ func (b *Broker) String() string {
 	return "kfake"
 }
 
-// Check says what keeps it from being started, in one line.
-func (b *Broker) Check() error {
+// Check says what keeps it from being started, in one line. An image may have to be
+// pulled for it, which takes minutes.
+func (b *Broker) Check(ctx context.Context) error {
 	switch {
 	case b == nil || b.Kfake != nil:
 		return nil
 	case b.Kafka != nil:
-		_, err := b.Kafka.Check()
+		_, err := b.Kafka.Check(ctx)
 		return err
 	case b.Redpanda != nil:
-		return b.Redpanda.Check()
+		return b.Redpanda.Check(ctx)
 	}
 	return errors.New("a broker is to be certified, and none is named")
 }

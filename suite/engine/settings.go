@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -129,9 +130,9 @@ func (s *Settings) Usage(w io.Writer) {
 // LaunchedBy is how brokers are started, and why so, in a few words.
 func (s *Settings) LaunchedBy() string { return fmt.Sprintf("%s (%s)", s.Launcher, s.Why) }
 
-// Resolve checks what was given. Its error is one line that names the flag or
+// Resolve checks what was given, and that the broker to certify is there. Its error is one line that names the flag or
 // variable and the value.
-func (s *Settings) Resolve(knownDefects []string) error {
+func (s *Settings) Resolve(ctx context.Context, knownDefects []string) error {
 	for _, f := range s.all {
 		bad := func(why string) error { return fmt.Errorf("%s %q: %s", f.source, f.value, why) }
 		var err error
@@ -236,7 +237,7 @@ func (s *Settings) Resolve(knownDefects []string) error {
 			}
 		}
 	}
-	return s.fits()
+	return s.fits(ctx)
 }
 
 // text is what was given for a flag.
@@ -250,7 +251,7 @@ func (s *Settings) text(name string) string {
 }
 
 // fits says what does not go together, above all with a broker that is no reference broker.
-func (s *Settings) fits() error {
+func (s *Settings) fits(ctx context.Context) error {
 	b := s.text("broker")
 	switch {
 	case s.CorpusFolder != "" && s.Explore == 0:
@@ -269,7 +270,7 @@ func (s *Settings) fits() error {
 	if s.Launcher != "process" {
 		s.Launcher, s.Why = "process", "-broker="+b
 	}
-	return s.Broker.Check()
+	return s.Broker.Check(ctx)
 }
 
 // BrokerFlags are the flags that name the broker, to run the same again; each

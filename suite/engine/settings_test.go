@@ -3,8 +3,11 @@ package engine
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"flag"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -22,7 +25,7 @@ func settingsOf(t *testing.T, env map[string]string, args ...string) (*Settings,
 	fs.SetOutput(io.Discard)
 	s.Register(fs, func(name string) string { return env[name] })
 	require.NoError(t, fs.Parse(args))
-	return &s, s.Resolve([]string{"no-barrier", "pid-rewrite"})
+	return &s, s.Resolve(t.Context(), []string{"no-barrier", "pid-rewrite"})
 }
 
 func TestSettings(t *testing.T) {
@@ -132,6 +135,26 @@ func TestABrokerIsCertified(t *testing.T) {
 		_, err := settingsOf(t, nil, append(c.args, "-launcher=process")...)
 		require.ErrorContains(t, err, c.says)
 		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+// TestAnInterruptEndsTheLookForAnImage also where Docker takes its time.
+func TestAnInterruptEndsTheLookForAnImage(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = mute.Close() }()
+	t.Setenv("DOCKER_HOST", "tcp://"+mute.Addr().String())
+	for _, broker := range []string{"kafka", "redpanda"} {
+		var s Settings
+		fs := flag.NewFlagSet("test", flag.ContinueOnError)
+		s.Register(fs, func(string) string { return "" })
+		require.NoError(t, fs.Parse([]string{"-broker=" + broker, "-image=somebody/" + broker, "-launcher=process"}))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		interrupted := errors.New("somebody pressed Ctrl-C")
+		cancel(interrupted)
+		err := s.Resolve(ctx, nil)
+		require.ErrorIs(t, err, interrupted)
+		require.ErrorContains(t, err, "image somebody/"+broker)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -145,6 +146,19 @@ func claim(t *testing.T, latest, id string) {
 	raw, err = json.Marshal(run)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(runFile(t, latest), raw, 0o600))
+}
+
+// TestAnInterruptEndsARunThatLooksForAnImage also where Docker takes its time.
+func TestAnInterruptEndsARunThatLooksForAnImage(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = mute.Close() }()
+	t.Setenv("DOCKER_HOST", "tcp://"+mute.Addr().String())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var o, e bytes.Buffer
+	require.Equal(t, exitCould, run(ctx, []string{"run", "--broker=kafka", "--image=somebody/kafka", "--out", t.TempDir()}, &o, &e))
+	require.Contains(t, e.String(), "image somebody/kafka: not known whether it is there: context canceled")
 }
 
 func TestAnInterruptedRunSaysSo(t *testing.T) {

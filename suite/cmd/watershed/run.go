@@ -34,7 +34,7 @@ func runCommand() *cobra.Command {
 a name; without any those of a default run are played. The same as go test ./suite, without the go tool.`,
 		Example: "  watershed run\n  watershed run --short --launcher=process\n  watershed run 'failback/*/*' --seed=42\n  watershed run --level=L0 --bundle .",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := settings.Resolve(engine.KnownDefects()); err != nil {
+			if err := settings.Resolve(cmd.Context(), engine.KnownDefects()); err != nil {
 				return err
 			}
 			scenarios, err := selected(&settings, short, args)
