@@ -95,6 +95,13 @@ func recorded(t *testing.T) (*Recorder, func() []history.Event) {
 	}
 }
 
+// produceAnswer answers a write to t-0.
+func produceAnswer(kreq kmsg.Request, code int16) kmsg.Response {
+	resp := kreq.ResponseKind().(*kmsg.ProduceResponse)
+	resp.Topics = []kmsg.ProduceResponseTopic{{Topic: "t", Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: code}}}}
+	return resp
+}
+
 // A leader that is another by now answers once, to each kind of request, that it does
 // not lead. Nothing of that keeps the request from its end, and all of it is recorded
 // that is recorded otherwise.
@@ -106,9 +113,7 @@ func TestRequestsOutlastAChangeOfTheLeader(t *testing.T) {
 	const moved = 6 // NOT_LEADER_OR_FOLLOWER
 	for key, answer := range map[kmsg.Key]func(kmsg.Request) kmsg.Response{
 		kmsg.Produce: func(kreq kmsg.Request) kmsg.Response {
-			resp := kreq.ResponseKind().(*kmsg.ProduceResponse)
-			resp.Topics = []kmsg.ProduceResponseTopic{{Topic: "t", Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: moved}}}}
-			return resp
+			return produceAnswer(kreq, moved)
 		},
 		kmsg.Fetch: func(kreq kmsg.Request) kmsg.Response {
 			resp := kreq.ResponseKind().(*kmsg.FetchResponse)
@@ -200,6 +205,7 @@ func TestAWriteThatOutlastsAChangeOfTheLeaderIsOneOperation(t *testing.T) {
 		{"without an id it would be there twice", -1, []int16{6}, history.Unknown},
 		{"without an id, before any append", -1, []int16{19, 0}, history.OK},
 		{"nobody knows", 7, []int16{7}, history.Unknown},
+		{"nobody knows, without an id", -1, []int16{7}, history.Unknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
@@ -210,9 +216,7 @@ func TestAWriteThatOutlastsAChangeOfTheLeaderIsOneOperation(t *testing.T) {
 				fake.KeepControl()
 				code := c.answers[min(asked, len(c.answers)-1)]
 				asked++
-				resp := kreq.ResponseKind().(*kmsg.ProduceResponse)
-				resp.Topics = []kmsg.ProduceResponseTopic{{Topic: "t", Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: code}}}}
-				return resp, nil, true
+				return produceAnswer(kreq, code), nil, true
 			})
 			rec, events := recorded(t)
 			raw, err := NewRaw(t.Context(), rec, Cluster{Name: "A", Bootstrap: fake.ListenAddrs()}, "raw")
@@ -235,25 +239,4 @@ func TestAWriteThatOutlastsAChangeOfTheLeaderIsOneOperation(t *testing.T) {
 			require.Equal(t, [2]int{1, 1}, [2]int{ops[history.KindProduceBegin], ops[history.KindProduceAck]})
 		})
 	}
-}
-
-// What a write's answer leaves open is not written again.
-func TestAWriteOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
-	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-	require.NoError(t, err)
-	defer fake.Close()
-	asked := 0
-	fake.ControlKey(kmsg.Produce.Int16(), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		fake.KeepControl()
-		asked++
-		resp := kreq.ResponseKind().(*kmsg.ProduceResponse)
-		resp.Topics = []kmsg.ProduceResponseTopic{{Topic: "t", Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: kerr.RequestTimedOut.Code}}}}
-		return resp, nil, true
-	})
-	rec, _ := recorded(t)
-	raw, err := NewRaw(t.Context(), rec, Cluster{Name: "A", Bootstrap: fake.ListenAddrs()}, "raw")
-	require.NoError(t, err)
-	defer raw.Close()
-	require.Equal(t, history.Unknown, plainWrite(t.Context(), raw, Partition{"t", 0}, 1).Outcome)
-	require.Equal(t, 1, asked)
 }
