@@ -13,6 +13,13 @@ import (
 
 // What befalls the partitions of a cluster of several nodes.
 
+// afterLeader are a partition's replicas from the one behind its leader on, who is the
+// last. Who leads is asked for: on a busy machine another may by now than was made to.
+func afterLeader(at traffic.Placement) []int32 {
+	i := slices.Index(at.Replicas, at.Leader) + 1 // from the first where nobody leads
+	return slices.Concat(at.Replicas[i:], at.Replicas[:i])
+}
+
 // changeLeaders has the next replica of each partition lead.
 func (a *alone) changeLeaders(ctx context.Context) (string, error) {
 	at, err := a.raw.Placements(ctx, a.parts...)
@@ -24,7 +31,7 @@ func (a *alone) changeLeaders(ctx context.Context) (string, error) {
 		if len(now.Replicas) < 2 {
 			return "", fmt.Errorf("%s has one replica: no other can lead", p)
 		}
-		want[p] = append(slices.Clone(now.Replicas[1:]), now.Replicas[0])
+		want[p] = afterLeader(now)
 	}
 	return "the next replica leads each partition", a.raw.Place(ctx, want)
 }
@@ -42,9 +49,10 @@ func (a *alone) reassign(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%s has %d replicas: none is to spare", p, len(now.Replicas))
 		}
 		// One that does not lead goes: what the next sample shows is another's.
-		gone := now.Replicas[len(now.Replicas)-1]
-		without[p] = slices.DeleteFunc(slices.Clone(now.Replicas), func(n int32) bool { return n == gone })
-		with[p] = append([]int32{gone}, without[p]...)
+		all := afterLeader(now)
+		leader, gone := all[len(all)-1], all[len(all)-2]
+		without[p] = slices.Concat([]int32{leader}, all[:len(all)-2])
+		with[p] = slices.Concat([]int32{gone}, without[p])
 	}
 	if err := a.raw.Place(ctx, without); err != nil {
 		return "", err
