@@ -146,7 +146,10 @@ func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}, last []<-
 			// (KIP-1166): a leader with a stale one is of little use.
 			// So does one whose log begins before the leader's: DeleteRecords waits for it.
 			behind := part.HighWatermark > want.HighWatermark || part.LogStartOffset > want.LogStartOffset
-			r.urgent = r.urgent || perr != nil || part.DivergingEpoch.Epoch >= 0 || f.replica >= 0 && behind
+			// A consumer of a leader that has yet to cut its log waits for that: answered at once, a
+			// client would find the same leader in the metadata and ask again at once, too (BAR-6).
+			refused := perr != nil && !(f.replica < 0 && errors.Is(perr, replica.ErrUncut))
+			r.urgent = r.urgent || refused || part.DivergingEpoch.Epoch >= 0 || f.replica >= 0 && behind
 			size := len(part.RecordBatches)
 			if section != nil {
 				r.sections[place] = section

@@ -65,7 +65,7 @@ func (p *Partition) Lineage() (Lineage, error) {
 		return Lineage{}, err
 	}
 	if p.uncut(r) {
-		return Lineage{}, fmt.Errorf("%s: leader has yet to cut its log for epoch %d: %w", p.Name(), r.epoch, kerr.NotLeaderForPartition)
+		return Lineage{}, fmt.Errorf("%s, epoch %d: %w", p.Name(), r.epoch, ErrUncut)
 	}
 	return Lineage{LeaderEpoch: r.epoch, LogStart: p.log.Marks().LogStart, ForgottenUpTo: p.ForgottenUpTo(), Barriers: p.Barriers()}, nil
 }

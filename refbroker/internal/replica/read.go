@@ -8,6 +8,10 @@ import (
 	"watershed.example/psm"
 )
 
+// ErrUncut says that a leader serves nothing yet, since its log still holds what a stop or
+// an alignment has cut off. To clients it is NOT_LEADER_OR_FOLLOWER.
+var ErrUncut = fmt.Errorf("the leader has yet to cut its log: %w", kerr.NotLeaderForPartition)
+
 // Read implements [API].
 func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 	r, err := p.leading(o.CurrentLeaderEpoch)
@@ -15,7 +19,7 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		return ReadResult{}, err
 	}
 	if p.uncut(r) {
-		return ReadResult{}, fmt.Errorf("%s: leader has yet to cut its log for epoch %d: %w", p.Name(), r.epoch, kerr.NotLeaderForPartition)
+		return ReadResult{}, fmt.Errorf("%s, epoch %d: %w", p.Name(), r.epoch, ErrUncut)
 	}
 	res := ReadResult{DivergingEpoch: -1, DivergingEnd: -1}
 	if o.LastFetchedEpoch >= 0 {
