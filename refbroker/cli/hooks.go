@@ -66,25 +66,29 @@ type Hooks struct {
 // DialHooks connects to the hooks socket at path and begins to watch. It fails
 // at once when nobody listens there.
 func DialHooks(ctx context.Context, path string) (*Hooks, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+	conn, watch, err := dialHooks(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("connect to test hooks: %w", err)
-	}
-	watch, err := d.DialContext(ctx, "unix", path)
-	if err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("connect to test hooks: %w", err)
-	}
-	if _, err := watch.Write([]byte(watchRequest)); err != nil {
-		_, _ = conn.Close(), watch.Close()
-		return nil, fmt.Errorf("watch test hooks: %w", err)
+		return nil, err
 	}
 	return NewHooks(conn, watch), nil
 }
 
-// watchRequest makes a connection to the hooks socket one of events.
-const watchRequest = `{"op":"watch"}` + "\n"
+// dialHooks makes a connection to the hooks socket for commands, and one of events.
+func dialHooks(ctx context.Context, path string) (conn, watch net.Conn, err error) {
+	var d net.Dialer
+	if conn, err = d.DialContext(ctx, "unix", path); err != nil {
+		return nil, nil, fmt.Errorf("connect to test hooks: %w", err)
+	}
+	if watch, err = d.DialContext(ctx, "unix", path); err != nil {
+		_ = conn.Close()
+		return nil, nil, fmt.Errorf("connect to test hooks: %w", err)
+	}
+	if _, err := watch.Write([]byte(`{"op":"watch"}` + "\n")); err != nil {
+		_, _ = conn.Close(), watch.Close()
+		return nil, nil, fmt.Errorf("watch test hooks: %w", err)
+	}
+	return conn, watch, nil
+}
 
 // NewHooks makes a client of a connection for commands and one for events that lead to
 // the hooks socket some other way: to stdin and stdout, and from stderr, of "refbroker

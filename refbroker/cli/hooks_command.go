@@ -119,22 +119,12 @@ func parseAilments(args []string) (a Ailments, err error) {
 // broker's events to events. One process does both: to start one in a container costs
 // more than all that it carries. A read of in that waits at the end ends with the process.
 func relayHooks(ctx context.Context, socket string, in io.Reader, out, events io.Writer) error {
-	var d net.Dialer
-	var conns [2]net.Conn
-	for i := range conns {
-		conn, err := d.DialContext(ctx, "unix", socket)
-		if err != nil {
-			return fmt.Errorf("connect to test hooks: %w", err)
-		}
-		defer func() { _ = conn.Close() }()
-		conns[i] = conn
+	commands, watch, err := dialHooks(ctx, socket)
+	if err != nil {
+		return err
 	}
-	commands, watch := conns[0], conns[1]
 	end := func() { _, _ = commands.Close(), watch.Close() }
 	defer context.AfterFunc(ctx, end)()
-	if _, err := watch.Write([]byte(watchRequest)); err != nil {
-		return fmt.Errorf("watch test hooks: %w", err)
-	}
 	watched := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(events, watch)
@@ -145,7 +135,7 @@ func relayHooks(ctx context.Context, socket string, in io.Reader, out, events io
 		_, _ = io.Copy(commands, in)
 		end()
 	}()
-	_, err := io.Copy(out, commands)
+	_, err = io.Copy(out, commands)
 	end()
 	select {
 	case e := <-watched:

@@ -103,15 +103,22 @@ func (j *judge) bar5(r *ruling) {
 	r.saw("%d leaders were killed after the first local write; %d replicas have the barrier, and %d acknowledged records", killed, kept, records)
 }
 
+// lastInSync are the nodes in sync when the partition was last asked for, and when that
+// was; none and -1 where it was not told.
+func (j *judge) lastInSync(p *part) (nodes []int32, asked int64) {
+	asked = -1
+	for i := range j.ev.Events {
+		if o := j.ev.Events[i].Offsets; o != nil && p.of(p.Destination, o.Cluster, o.Topic, o.Partition) && len(o.InSync) > 0 {
+			nodes, asked = o.InSync, j.ev.Events[i].Seq
+		}
+	}
+	return nodes, asked
+}
+
 // inSyncAtEnd are the destination's replicas that were in sync when the
 // partition was last asked for; all of them where that was not told.
 func (j *judge) inSyncAtEnd(p *part) []*side {
-	var inSync []int32
-	for i := range j.ev.Events {
-		if o := j.ev.Events[i].Offsets; o != nil && p.of(p.Destination, o.Cluster, o.Topic, o.Partition) && len(o.InSync) > 0 {
-			inSync = o.InSync
-		}
-	}
+	inSync, _ := j.lastInSync(p)
 	var all []*side
 	for _, s := range p.dests {
 		if len(inSync) == 0 || slices.Contains(inSync, s.Node) {

@@ -182,47 +182,32 @@ func (j *judge) idem4(r *ruling) {
 	r.saw("%d records acknowledged on the source and %d on the destination are there once; measured: %d copies made by clients", c.source, c.local, c.copies)
 }
 
-// behind says whether a replica may lack what others have: it was not in sync when that
-// was asked for last, or its node has ended or stood still since, whether it is back or not.
-func (j *judge) behind(p *part, s *side) bool {
-	asked := int64(-1)
-	for i := range j.ev.Events {
-		if o := j.ev.Events[i].Offsets; o != nil && p.of(p.Destination, o.Cluster, o.Topic, o.Partition) && len(o.InSync) > 0 {
-			asked = j.ev.Events[i].Seq
-		}
-	}
-	for _, what := range []history.NodeEvent{history.NodeKilled, history.NodeStopped, history.NodePaused} {
-		if j.went(s.Node, what, asked) {
-			return true
-		}
-	}
-	return !slices.Contains(j.inSyncAtEnd(p), s)
-}
-
-// went says whether something befell a node of the destination after an event.
-func (j *judge) went(node int32, what history.NodeEvent, after int64) bool {
-	return slices.ContainsFunc(j.ev.Events, func(e history.Event) bool {
-		n := e.Node
-		return n != nil && e.Seq > after && n.Cluster == j.edge.Destination && n.Node == node && n.What == what
-	})
-}
-
 // beyond says whether another episode's write was answered after this one's
 // logs were captured, which they can't show: its offset lies beyond the log, and
-// the episode had settled. Where the run broke off before it settled, nobody
-// waited for replicas that are behind, as one that was being restarted: what lies
-// beyond such a log the longest one has to show.
-func (j *judge) beyond(p *part, s *side, o *operation) bool {
-	if s.Cluster == p.Destination && s != p.lead && j.edge.settled == never && o.offset >= end(s.Replica) && j.behind(p, s) {
-		return true
-	}
+// the episode had settled.
+func (j *judge) beyond(s *side, o *operation) bool {
 	return filepath.Clean(j.episode.Logs) != LogsDir && o.episode != j.number && o.ended > j.edge.settled && o.offset >= end(s.Replica)
+}
+
+// behind says whether a replica may lack what the longest one has to show: the run broke
+// off before it settled, so that nobody waited for it, and it was not in sync when that was
+// asked for last, or its node has ended or stood still since, whether it is back or not.
+func (j *judge) behind(p *part, s *side) bool {
+	if s.Cluster != p.Destination || s == p.lead || j.edge.settled != never {
+		return false
+	}
+	inSync, asked := j.lastInSync(p)
+	return len(inSync) > 0 && !slices.Contains(inSync, s.Node) || slices.ContainsFunc(j.ev.Events, func(e history.Event) bool {
+		n := e.Node
+		return n != nil && e.Seq > asked && n.Cluster == p.Destination && n.Node == s.Node &&
+			slices.Contains([]history.NodeEvent{history.NodeKilled, history.NodeStopped, history.NodePaused}, n.What)
+	})
 }
 
 type counts struct{ source, local, copies int }
 
 func (j *judge) present(r *ruling, p *part, s *side, c *counts) {
-	isSource := s.Cluster == p.Source
+	isSource, behind := s.Cluster == p.Source, j.behind(p, s)
 	for _, o := range j.sentTo(s.Cluster, p.topic, p.index) {
 		if o.sent.Collision != "" {
 			continue
@@ -236,7 +221,7 @@ func (j *judge) present(r *ruling, p *part, s *side, c *counts) {
 		if isSource && o.began < p.writable || !isSource && o.began < p.since() {
 			continue // of an earlier writable period
 		}
-		if j.beyond(p, s, o) {
+		if behind && o.offset >= end(s.Replica) || j.beyond(s, o) {
 			continue
 		}
 		if !isSource && ok && o.offset >= 0 && o.offset < s.localFrom() {

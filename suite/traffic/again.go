@@ -86,10 +86,10 @@ func broken(err error) bool {
 
 // produceAgain is Produce, for as long as the partition's leader changes: the batch is
 // sent again as it is, as a producer does by itself, and all of it is one operation with
-// the last answer. NOT_LEADER_OR_FOLLOWER is also what a leader says that was deposed while it waited for
-// its followers, of a batch that it had appended. After that only an acknowledgement tells;
-// any other last answer is Unknown (history.OutcomeOf). A batch without a producer id would
-// be there twice, so it is not sent again then: see plainAgain.
+// the last answer. NOT_LEADER_OR_FOLLOWER is also what a leader says that was deposed while
+// it waited for its followers, of a batch that it had appended. After that only an
+// acknowledgement tells (lastOf). A batch without a producer id would be there twice, so it
+// is not sent again then: see plainAgain.
 func (r *Raw) produceAgain(ctx context.Context, w Write) (int64, *history.Result) {
 	return r.produceFor(ctx, settleWithin, w)
 }
@@ -100,31 +100,22 @@ func (r *Raw) produceFor(ctx context.Context, within time.Duration, w Write) (in
 		open := false
 		_ = repeat(ctx, within, settling, func() error { // what was answered at last is the result
 			offset, res = r.produce(ctx, w)
-			err := kerr.ErrorForCode(res.Code)
-			switch moved := res.Code == kerr.NotLeaderForPartition.Code; {
-			case moved:
-				open = true
-				if w.Batch.ID.ProducerID < 0 {
-					return nil
-				}
-				return err
-			case res.Outcome == history.Refused, errors.Is(err, kerr.LeaderNotAvailable): // nobody to send it to
-				return err
+			moved := res.Code == kerr.NotLeaderForPartition.Code
+			open = open || moved
+			nobody := res.Code == kerr.LeaderNotAvailable.Code // to send it to
+			if res.Outcome == history.Refused || nobody || moved && w.Batch.ID.ProducerID >= 0 {
+				return kerr.ErrorForCode(res.Code)
 			}
 			return nil
 		})
-		if open && res.Outcome == history.Refused {
-			res.Outcome = history.Unknown
-		}
-		return offset, res
+		return offset, lastOf(open, res)
 	})
 }
 
 // lastOf is what the last of several answers to one request tells: where an earlier one
-// was lost, only success (history.OutcomeOf).
-func lastOf(lost bool, err error) *history.Result {
-	res := resultOf(err)
-	if lost && res.Outcome == history.Refused {
+// left open whether it was carried out, only success (history.OutcomeOf).
+func lastOf(open bool, res *history.Result) *history.Result {
+	if open && res.Outcome == history.Refused {
 		res.Outcome = history.Unknown
 	}
 	return res

@@ -187,7 +187,7 @@ func (t *HandTxn) endTxn(ctx context.Context, s handTxnState, late bool) (*kmsg.
 			lost = lost || broken(err)
 			continue
 		}
-		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(s.number, asked, lastOf(lost, err), late)})
+		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(s.number, asked, lastOf(lost, resultOf(err)), late)})
 		if err != nil {
 			return nil, fmt.Errorf("raw client %s: end transaction %d of %s on cluster %s: %w", t.raw.name, s.number, t.txnID, t.raw.cluster.Name, err)
 		}

@@ -104,7 +104,7 @@ func (t *rawTxn) end(ctx context.Context, commit bool) error {
 			lost = lost || broken(err)
 			continue
 		}
-		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(asked, lastOf(lost, err))})
+		t.raw.rec.Add(history.Event{Kind: history.KindTxnEnd, Op: op, Txn: t.event(asked, lastOf(lost, resultOf(err)))})
 		if err != nil {
 			return fmt.Errorf("raw client %s: end transaction of %s on cluster %s: %w", t.raw.name, t.txnID, t.raw.cluster.Name, err)
 		}
