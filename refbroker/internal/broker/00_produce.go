@@ -198,14 +198,24 @@ func (p *producer) answer(req *wire.Request, r *kmsg.ProduceRequest, writes []*w
 	}
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = req.Version
+	var leaders hinted
 	for _, t := range r.Topics {
 		out := kmsg.NewProduceResponseTopic()
 		out.Topic, out.TopicID = t.Topic, t.TopicID
 		for range t.Partitions {
-			out.Partitions = append(out.Partitions, p.result(writes[0]))
+			got := p.result(writes[0])
+			leaders.add(got.CurrentLeader.LeaderID)
+			out.Partitions = append(out.Partitions, got)
 			writes = writes[1:]
 		}
 		resp.Topics = append(resp.Topics, out)
+	}
+	if req.Version >= 10 { // KIP-951
+		leaders.each(p.env, req.Listener, func(id int32, host string, port int32) {
+			b := kmsg.NewProduceResponseBroker()
+			b.NodeID, b.Host, b.Port = id, host, port
+			resp.Brokers = append(resp.Brokers, b)
+		})
 	}
 	return resp, nil
 }

@@ -19,8 +19,9 @@ import (
 
 // Fetch (key 1), versions 4 to 18: both isolation levels, raw batches with the
 // control batches among them; from 12 on diverging epochs (KIP-595), from 13 on
-// topic ids (KIP-516). Sessions (from 7 on) are declined with session id 0, as
-// KIP-227 allows, so every request names all of its partitions.
+// topic ids (KIP-516), from 16 on who leads is told with its address (KIP-951).
+// Sessions (from 7 on) are declined with session id 0, as KIP-227 allows, so every
+// request names all of its partitions.
 func fetch(e *env.Env) wire.API {
 	mirrors := mirrorsOfSource(e.Defects)
 	return wire.Of("Fetch", 4, 18, func(ctx context.Context, req *wire.Request, r *kmsg.FetchRequest) (wire.Response, error) {
@@ -40,6 +41,13 @@ func fetch(e *env.Env) wire.API {
 		}
 		got := f.poll(ctx)
 		resp.Topics = got.topics
+		if req.Version >= 16 { // KIP-951
+			got.leaders.each(e, req.Listener, func(id int32, host string, port int32) {
+				b := kmsg.NewFetchResponseBroker()
+				b.NodeID, b.Host, b.Port = id, host, port
+				resp.Brokers = append(resp.Brokers, b)
+			})
+		}
 		return &fetchResponse{resp, got.sections}, nil
 	})
 }
@@ -91,6 +99,7 @@ type round struct {
 	// sections are those of partitions without bytes, by their place.
 	sections map[int]*storage.Section
 	bytes    int
+	leaders  hinted
 	// urgent: an error or a diverging epoch does not wait.
 	urgent bool
 }
@@ -140,6 +149,7 @@ func (f *fetching) read(img *quorum.Image, changes *[]<-chan struct{}, last []<-
 				part.ErrorCode = codeOf(perr)
 				if id, epoch, ok := leaderOf(f.env, name, want.Partition, perr); ok {
 					part.CurrentLeader.LeaderID, part.CurrentLeader.LeaderEpoch = id, epoch
+					r.leaders.add(id)
 				}
 			}
 			// A follower whose high watermark is behind hears of it at once

@@ -78,9 +78,25 @@ func (r *fetchResponse) Pieces(b []byte) []wire.Piece {
 		}
 	}
 	if flexible {
-		b = r.UnknownTags.AppendEach(kbin.AppendUvarint(b, uint32(r.UnknownTags.Len())))
+		b = r.appendTags(b)
 	}
 	return append(all, wire.Piece{Bytes: b})
+}
+
+// appendTags is the response's tagged fields: where the leaders are that it names
+// (KIP-951).
+func (r *fetchResponse) appendTags(b []byte) []byte {
+	if len(r.Brokers) == 0 {
+		return r.UnknownTags.AppendEach(kbin.AppendUvarint(b, uint32(r.UnknownTags.Len())))
+	}
+	b = kbin.AppendUvarint(b, uint32(r.UnknownTags.Len()+1))
+	brokers := kbin.AppendCompactArrayLen(nil, len(r.Brokers))
+	for _, n := range r.Brokers {
+		brokers = kbin.AppendCompactString(kbin.AppendInt32(brokers, n.NodeID), n.Host)
+		brokers = append(kbin.AppendCompactNullableString(kbin.AppendInt32(brokers, n.Port), n.Rack), 0)
+	}
+	b = kbin.AppendUvarint(append(b, 0), uint32(len(brokers)))
+	return r.UnknownTags.AppendEach(append(b, brokers...))
 }
 
 // appendHead is a partition up to and with the length of its records.

@@ -72,6 +72,16 @@ func TestPiecesOfAFetchResponseAreItsBytes(t *testing.T) {
 			}
 			r.Topics = append(r.Topics, topic)
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "brokers") {
+			b := kmsg.NewFetchResponseBroker()
+			b.NodeID, b.Port = int32(rapid.IntRange(0, 300).Draw(t, "node")), int32(rapid.IntRange(0, 65535).Draw(t, "port"))
+			b.Host = rapid.StringN(0, 200, 400).Draw(t, "host")
+			if rapid.Bool().Draw(t, "racked") {
+				rack := rapid.StringN(0, 9, 20).Draw(t, "rack")
+				b.Rack = &rack
+			}
+			r.Brokers = append(r.Brokers, b)
+		}
 		begun := []byte("begun")
 		var got []byte
 		all := (&fetchResponse{FetchResponse: r}).Pieces(begun)

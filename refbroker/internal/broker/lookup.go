@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -45,6 +46,33 @@ func leaderOf(e *env.Env, topic string, index int32, err error) (id, epoch int32
 		return -1, -1, false
 	}
 	return p.Leader, p.LeaderEpoch, true
+}
+
+// hinted collects the leaders that an answer names to clients which asked another node, so
+// that it can say where those are: a client moves to one that it is told of only where it
+// is told that too (KIP-951).
+type hinted struct{ ids []int32 }
+
+func (h *hinted) add(id int32) {
+	if id >= 0 && !slices.Contains(h.ids, id) {
+		h.ids = append(h.ids, id)
+	}
+}
+
+// each calls f with the address, on the listener that the client came in on, of each of
+// those that serve.
+func (h *hinted) each(e *env.Env, listener string, f func(id int32, host string, port int32)) {
+	if len(h.ids) == 0 {
+		return
+	}
+	img := e.Quorum.Image()
+	for _, id := range h.ids {
+		if b := img.Brokers[id]; b != nil && !b.Fenced {
+			if host, port, ok := advertised(b, listener); ok {
+				f(id, host, port)
+			}
+		}
+	}
 }
 
 // topicName finds the name that a request means: the one that it gives, or,
