@@ -94,6 +94,7 @@ const (
 	stranded     = "active-passive-on-3/strand-leader/before-barrier-appended"
 	cutFollower  = "active-passive-on-3/cut-off-follower/before-settled"
 	leaderLost   = "active-passive-on-3/kill-leader/first-write"
+	barrierLeft  = "active-passive-on-3/kill-leader/before-barrier-committed"
 
 	aloneOnce      = "single/no-fault/none"
 	aloneRestarted = "single/restart/clean"
@@ -127,6 +128,7 @@ var defectCases = []defectCase{
 	{name: "no-barrier-on-empty", scenario: failedOver, primary: "BAR-1", secondary: "AP-1"},
 	{name: "no-barrier-when-source-dead", scenario: sourceDead, primary: "BAR-1 PSM-1 IDEM-1", secondary: "AP-1 IDEM-2 IDEM-4 TXN-2 TXN-4"},
 	{name: "two-barriers", scenario: failedOver, primary: "BAR-1", secondary: "AP-1"},
+	{name: "next-leader-adds-barrier", scenario: barrierLeft, primary: "BAR-1", secondary: "AP-1"},
 	{name: "wrong-source-id", scenario: failedOver, primary: "BAR-4", secondary: "AP-1"},
 	// Where something is cut the barrier is gone, and so is what it does.
 	{name: "barrier-before-truncation", scenario: failedOver, primary: "BAR-1 PSM-1", secondary: "AP-1 BAR-3 IDEM-1 IDEM-2 TXN-1 TXN-2 TXN-4 TXN-6"},

@@ -196,6 +196,12 @@ const (
 	// again.
 	// Violates: BAR-1.
 	TwoBarriers Name = "two-barriers"
+	// NextLeaderAddsBarrier has a leader that takes over amid a stop write a barrier
+	// of its own behind the one that its predecessor left in the log.
+	// Seen: a stop that the next leader begins anew, as KIP-1279 has it, and that does
+	// not look for what is there already.
+	// Violates: BAR-1.
+	NextLeaderAddsBarrier Name = "next-leader-adds-barrier"
 	// NoBarrierOnEmpty leaves the barrier out where the log is empty.
 	// Seen: BAR-1 names it. To look for producers to expire first saves a batch, and
 	// the record of the stop with it.
@@ -432,6 +438,7 @@ func All() []Name {
 		LocalMarkersAppendedWhileMirroring,
 		LostMirrorTakesOthersAlong,
 		MirrorStopStopsOthers,
+		NextLeaderAddsBarrier,
 		NoBarrier,
 		NoBarrierOnEmpty,
 		NoBarrierWhenSourceDead,

@@ -101,7 +101,8 @@ func (d *driver) stop(part replica.API) error {
 		}
 		s := &stopping{d: d, part: part}
 		for _, st := range steps(v.profile) {
-			if (v.part.Mirror.Aligned || !st.aligned) && !st.done(s, v) {
+			again := st.name == StepBarrierAppended && d.m.defects.Has(defect.NextLeaderAddsBarrier)
+			if (v.part.Mirror.Aligned || !st.aligned) && (again || !st.done(s, v)) {
 				s.queue = append(s.queue, st)
 			}
 		}
@@ -347,8 +348,9 @@ func (s *stopping) appendBarrier(ctx context.Context, v view) error {
 	if s.leavesOut(ctx, v) {
 		return nil
 	}
+	found := s.hasBarrier(v)
 	_, err := s.part.AppendBarrier(c.Stop())
-	if err == nil && s.d.m.defects.Has(defect.TwoBarriers) {
+	if err == nil && (s.d.m.defects.Has(defect.TwoBarriers) || found && s.d.m.defects.Has(defect.NextLeaderAddsBarrier)) {
 		again := c.Stop()
 		again.BarrierOffset++
 		_, err = s.part.AppendBarrier(again)

@@ -315,3 +315,34 @@ func TestTheDefectDoesNotWaitForTheBarrier(t *testing.T) {
 		})
 	}
 }
+
+// BAR-1: a leader that finds its predecessor's barrier writes no other.
+func TestTheDefectAddsABarrierAmidAStop(t *testing.T) {
+	for _, wrong := range []bool{true, false} {
+		t.Run(fmt.Sprintf("wrong %v", wrong), func(t *testing.T) {
+			d := newDestination(t)
+			if wrong {
+				var err error
+				d.faults, err = defect.Parse([]string{string(defect.NextLeaderAddsBarrier)})
+				require.NoError(t, err)
+			}
+			s := newFakeSource(t, "127.0.0.1:0", sourceID)
+			s.put(4, someBatches()...)
+			d.mirrorAll(s)
+			d.part.stable(9)
+			d.crashAt("after:" + StepBarrierAppended)
+			d.desire(quorum.Stopped)
+			d.restartAfterCrash()
+			d.awaitState(quorum.Stopped)
+			barriers := 0
+			for _, raw := range d.part.bytes() {
+				b, err := psm.DecodeBatch(raw)
+				require.NoError(t, err)
+				if b.IsBarrier() {
+					barriers++
+				}
+			}
+			require.Equal(t, map[bool]int{true: 2, false: 1}[wrong], barriers)
+		})
+	}
+}
