@@ -236,6 +236,27 @@ func (j *judge) bar6(r *ruling) {
 	r.saw("barriers crossed by %d read_committed and %d read_uncommitted readers", crossed[history.ReadCommitted], crossed[history.ReadUncommitted])
 }
 
+// stoodWithin says whether a node of a cluster stood still (SIGSTOP) at some time between
+// two. franz-go asks a leader again at once that has called its leader epoch an old one,
+// until it has new metadata; and it may have asked for those where nobody answers. That is
+// the client's doing (FA-16).
+func (j *judge) stoodWithin(cluster string, from, to int64) bool {
+	standing := map[int32]bool{}
+	for i := range j.ev.Events {
+		e := &j.ev.Events[i]
+		if e.Node == nil || e.Node.Cluster != cluster {
+			continue
+		}
+		if e.At > from && len(standing) > 0 { // until this event
+			return true
+		}
+		if delete(standing, e.Node.Node); e.Node.What == history.NodePaused && e.At < to {
+			standing[e.Node.Node] = true
+		}
+	}
+	return len(standing) > 0
+}
+
 func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolation]int) {
 	barrier := p.lead.barrierOffset()
 	firstLocal := j.firstLocalWrite(p)
@@ -268,7 +289,7 @@ func (j *judge) readersAt(r *ruling, p *part, crossed, last map[history.Isolatio
 			last[e.Reader.Isolation]++
 		}
 		if since, ok := lastRead[e.Reader.Reader]; ok && e.Reader.IdleFetches > busyFetches &&
-			float64(e.Reader.IdleFetches) > busyPerSecond*float64(e.At-since)/1e9 {
+			float64(e.Reader.IdleFetches) > busyPerSecond*float64(e.At-since)/1e9 && !j.stoodWithin(p.Destination, since, e.At) {
 			r.findings = append(r.findings, j.told(p, StuckReader, e.Reader.Position, "a quiet wait for the next record",
 				fmt.Sprintf("reader %s asked %d times within %d ms", e.Reader.Reader, e.Reader.IdleFetches, (e.At-since)/1e6)))
 		}

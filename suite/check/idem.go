@@ -199,8 +199,7 @@ func (j *judge) behind(p *part, s *side) bool {
 	inSync, asked := j.lastInSync(p)
 	return len(inSync) > 0 && !slices.Contains(inSync, s.Node) || slices.ContainsFunc(j.ev.Events, func(e history.Event) bool {
 		n := e.Node
-		return n != nil && e.Seq > asked && n.Cluster == p.Destination && n.Node == s.Node &&
-			slices.Contains([]history.NodeEvent{history.NodeKilled, history.NodeStopped, history.NodePaused}, n.What)
+		return n != nil && e.Seq > asked && n.Cluster == p.Destination && n.Node == s.Node && isAway(n.What)
 	})
 }
 

@@ -79,6 +79,8 @@ func (j *judge) strikes() []*strike {
 		s.ConnectionsRefused = max(s.ConnectionsRefused, e.Fault.ConnectionsRefused)
 		s.ConnectionsReset = max(s.ConnectionsReset, e.Fault.ConnectionsReset)
 		s.ProcessEvents = max(s.ProcessEvents, e.Fault.ProcessEvents)
+		s.Withheld = max(s.Withheld, e.Fault.Withheld)
+		s.Effects = max(s.Effects, e.Fault.Effects)
 		if e.Kind == history.KindFaultStop {
 			s.stop, s.stopAt = e.Seq, e.At
 		}
@@ -173,7 +175,7 @@ func (e *edge) allStopped(j *judge) (seq, at int64) {
 // moment before the stop ended, and still was when it ended.
 func (j *judge) sourceGone(e *edge, done int64) bool {
 	for _, f := range j.strikes() {
-		if j.onMirror(&f.Fault) && f.start < done && f.stop > done && f.BytesHeld+f.BytesDropped+f.ConnectionsRefused+f.HeldBefore > 0 {
+		if j.onMirror(&f.Fault) && f.start < done && f.stop > done && f.BytesHeld+f.BytesDropped+f.ConnectionsRefused+f.HeldBefore+f.Withheld > 0 {
 			return true
 		}
 	}
@@ -184,7 +186,7 @@ func (j *judge) sourceGone(e *edge, done int64) bool {
 			break
 		}
 		if n := ev.Node; n != nil && n.Cluster == e.Source {
-			gone[n.Node] = n.What == history.NodeKilled || n.What == history.NodePaused || n.What == history.NodeStopped
+			gone[n.Node] = isAway(n.What)
 		}
 	}
 	for _, node := range e.src.Nodes {

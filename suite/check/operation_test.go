@@ -213,6 +213,23 @@ func TestOperationFindsWhatIsWrong(t *testing.T) {
 				}
 			})
 		}},
+		{"OPS-2", "a lag that nobody knows, though no node is away", UntoldState, func(o *told) {
+			o.mirroringUnknown("its leader, node 2, doesn't answer")
+		}},
+		{"OPS-2", "a lag that nobody knows since a node is away, without a word", UntoldState, func(o *told) {
+			o.node(history.NodePaused)
+			o.mirroringUnknown("")
+		}},
+		{"OPS-2", "a lag that nobody knows, though the node is back", UntoldState, func(o *told) {
+			o.node(history.NodePaused)
+			o.node(history.NodeResumed)
+			o.mirroringUnknown("its leader, node 2, doesn't answer")
+		}},
+		{"OPS-2", "a lag that is not told in time before the stop", UntoldState, func(o *told) {
+			o.state("v", "MIRRORING", "", "", -1, 0)
+			o.stopAsked(2 * lagWithin)
+			o.state("v", "STOPPED", "", "", -1, time.Second)
+		}},
 		{"OPS-2", "stuck without a cause", UntoldState, func(o *told) {
 			o.edit(func(e *history.Event) {
 				if e.Mirror != nil && e.Mirror.State == "LOG_TRUNCATION" {
@@ -258,6 +275,24 @@ func TestAStoppedTopicThatARestartMadeReadOnlyIsFound(t *testing.T) {
 	require.Equal(t, RefusedWrite, v.Findings[0].Anomaly)
 }
 
+// stopAsked is the request to stop the mirror.
+func (o *told) stopAsked(after time.Duration) {
+	o.add(history.Event{Kind: history.KindMirrorRPCBegin, Op: 98, MirrorRPC: &history.MirrorRPC{Cluster: "B", API: stopAPI, Mirror: "ops"}, At: o.now() + int64(after)})
+}
+
+// node is what befell a node of the destination.
+func (o *told) node(what history.NodeEvent) {
+	o.add(history.Event{Kind: history.KindNode, Node: &history.Node{Cluster: "B", Node: 2, What: what}})
+}
+
+// mirroringUnknown is a partition that mirrors, whose lag is not known for some reason, and
+// that is stopped then.
+func (o *told) mirroringUnknown(reason string) {
+	o.state("v", "MIRRORING", "", "", 0, 0)
+	o.state("v", "MIRRORING", "", reason, -1, time.Minute)
+	o.state("v", "STOPPED", "", "", -1, time.Second)
+}
+
 func isProbe(what history.ProbeName, state string) func(*history.Event) bool {
 	return func(e *history.Event) bool { return e.Probe != nil && e.Probe.What == what && e.Probe.State == state }
 }
@@ -279,6 +314,15 @@ func TestAStuckStopMayNameItsCause(t *testing.T) {
 			o.state("v", "STOPPING", "truncated", "", -1, stuckFor-time.Second)
 			o.state("v", "STOPPING", "stopped", "", -1, stuckFor-time.Second)
 			o.state("v", "STOPPED", "", "", -1, stuckFor-time.Second)
+		},
+		"a lag that nobody knows while a node is away, and why": func(o *told) {
+			o.node(history.NodePaused)
+			o.mirroringUnknown("its leader, node 2, doesn't answer")
+		},
+		"stopped before the source was heard of, and described long after": func(o *told) {
+			o.state("v", "MIRRORING", "", "", -1, 0)
+			o.stopAsked(lagWithin / 2)
+			o.state("v", "STOPPED", "", "", -1, time.Minute)
 		},
 		"deleted meanwhile": func(o *told) {
 			o.state("v", "STOPPING", "settled", "", -1, 0)

@@ -143,13 +143,17 @@ func (t *trial) told(e *history.Event, expected, got string) Finding {
 const lagWithin = 2 * time.Second
 
 // lagSeen holds that a mirror which runs shows its lag: at the latest when it is
-// described for the last time before something else becomes of it.
+// described for the last time before something else becomes of it. Where a node of its
+// cluster is away, that nobody knows is an answer, if its cause is told and it was known
+// before.
 func (t *trial) lagSeen(r *ruling) (seen int) {
 	type stay struct {
 		last  *history.Event
 		since int64
 	}
 	running := map[string]*stay{}
+	away := map[string]map[int32]bool{} // nodes, by cluster
+	asked := map[string]int64{}         // when a mirror was to stop, by cluster and name
 	judge := func(e *history.Event) {
 		m := e.Mirror
 		if m.Lag < 0 || m.SourceOffset < 0 || m.DestinationOffset < 0 {
@@ -164,25 +168,50 @@ func (t *trial) lagSeen(r *ruling) (seen int) {
 	}
 	for i := range t.ev.Events {
 		e := &t.ev.Events[i]
-		if e.Mirror == nil {
+		if n := e.Node; n != nil {
+			if away[n.Cluster] == nil {
+				away[n.Cluster] = map[int32]bool{}
+			}
+			if delete(away[n.Cluster], n.Node); isAway(n.What) {
+				away[n.Cluster][n.Node] = true
+			}
+		}
+		if q := e.MirrorRPC; q != nil && e.Kind == history.KindMirrorRPCBegin && q.API == stopAPI {
+			asked[q.Cluster+"/"+q.Mirror] = e.At
+		}
+		m := e.Mirror
+		if m == nil {
 			continue
 		}
-		key := e.Mirror.Cluster + "/" + history.Place(e.Mirror.Topic, e.Mirror.Partition)
+		key := m.Cluster + "/" + history.Place(m.Topic, m.Partition)
 		s := running[key]
+		if m.State == "MIRRORING" && m.Lag < 0 && m.Error != "" && len(away[m.Cluster]) > 0 && s != nil && s.last.Mirror.Lag >= 0 {
+			continue
+		}
 		switch {
 		case e.Mirror.State == "MIRRORING" && s == nil:
 			running[key] = &stay{e, e.At}
 		case e.Mirror.State == "MIRRORING":
 			s.last = e
 		case s != nil:
-			// One that was stopped at once may not have heard of the source yet.
-			if s.last.Mirror.SourceOffset >= 0 || time.Duration(e.At-s.since) > lagWithin {
+			// One that was stopped at once may not have heard of the source yet, however long
+			// nobody described it afterwards.
+			until := e.At
+			if at := asked[m.Cluster+"/"+m.Mirror]; at > s.since {
+				until = at
+			}
+			if s.last.Mirror.SourceOffset >= 0 || time.Duration(until-s.since) > lagWithin {
 				judge(s.last)
 			}
 			delete(running, key)
 		}
 	}
 	return seen
+}
+
+// isAway says whether a node can't answer after what became of it.
+func isAway(what history.NodeEvent) bool {
+	return what == history.NodeKilled || what == history.NodeStopped || what == history.NodePaused
 }
 
 // transient are states that a partition is to leave by itself.

@@ -127,6 +127,9 @@ type Fault struct {
 	ConnectionsReset   int64 `json:"connectionsReset,string"`
 	// ProcessEvents counts kills, pauses and the like.
 	ProcessEvents int64 `json:"processEvents,string"`
+	// Withheld counts records that the source acknowledged while it was cut off, and that
+	// the destination did not get, where the link itself counts nothing.
+	Withheld int64 `json:"withheld,omitempty,string"`
 	// Effects counts what else the fault did: messages held or cut, ends of connections
 	// that came late, roles that moved, replicas that fell behind, writes that the disk
 	// refused, syncs that took longer, wrong times that were read.
@@ -136,7 +139,7 @@ type Fault struct {
 // Bit says whether the fault did anything at all inside its window.
 func (f *Fault) Bit() bool {
 	return f.HeldBefore > 0 || f.BytesHeld > 0 || f.BytesDropped > 0 || f.BytesDelayed > 0 ||
-		f.ConnectionsRefused > 0 || f.ConnectionsReset > 0 || f.ProcessEvents > 0 || f.Effects > 0
+		f.ConnectionsRefused > 0 || f.ConnectionsReset > 0 || f.ProcessEvents > 0 || f.Withheld > 0 || f.Effects > 0
 }
 
 // Connection says which cluster a client found behind an address (FA-17).
