@@ -41,6 +41,8 @@ type site struct {
 	secured bool
 	adapter string
 	file    string
+	before  map[string]proxied // by cluster
+	nodes   int
 }
 
 const password = "s3cret=\"with quotes\" and \\"
@@ -48,7 +50,13 @@ const password = "s3cret=\"with quotes\" and \\"
 // build starts both clusters and writes the file.
 func build(t testing.TB, profile, adapter string, secured bool, nodes int, defects ...string) *site {
 	t.Helper()
-	s := &site{t: t, o: newOperator(t), profile: profile, adapter: adapter, secured: secured}
+	return buildWith(t, profile, adapter, secured, nodes, nil, defects...)
+}
+
+// buildWith is build with more flags of every broker.
+func buildWith(t testing.TB, profile, adapter string, secured bool, nodes int, flags []string, defects ...string) *site {
+	t.Helper()
+	s := &site{t: t, o: newOperator(t), profile: profile, adapter: adapter, secured: secured, before: map[string]proxied{}, nodes: nodes}
 	var ca *authtest.Authority
 	if secured {
 		ca = authtest.NewAuthority(t)
@@ -56,15 +64,22 @@ func build(t testing.TB, profile, adapter string, secured bool, nodes int, defec
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nproduct: refbroker\nprofile: %s\nprefix: ws-test-\nclusters:\n", profile)
 	for i, name := range []string{"east", "west"} {
-		up := setup{nodes: nodes, profile: profile, defects: defects}
+		up := setup{nodes: nodes, profile: profile, defects: defects, flags: flags}
 		mechanism := []string{"SCRAM-SHA-512", "PLAIN"}[i]
 		if secured {
 			cert, key := ca.Certificate(name, "127.0.0.1")
 			users := filepath.Join(t.TempDir(), "users")
 			require.NoError(t, os.WriteFile(users, []byte("certifier="+password+"\n"), 0o600))
-			up.flags = []string{"--security", "client=SASL_SSL", "--tls-cert", cert, "--tls-key", key, "--sasl-users", users, "--sasl-mechanism", mechanism}
+			up.flags = append(slices.Clone(flags), "--security", "client=SASL_SSL", "--security", "mirror=SASL_SSL", "--tls-cert", cert, "--tls-key", key, "--sasl-users", users, "--sasl-mechanism", mechanism)
 		}
-		fmt.Fprintf(&b, "  %s:\n    bootstrap: [%s]\n", name, strings.Join(s.o.cluster(name, up), ", "))
+		bootstrap, before := s.o.cluster(name, up)
+		s.before[name] = before
+		fmt.Fprintf(&b, "  %s:\n    bootstrap: [%s]\n", name, strings.Join(bootstrap, ", "))
+		proxies := fmt.Sprintf("{toxiproxy: %s, names: [%s]}", before.api, strings.Join(before.names, ", "))
+		if adapter == target.Command { // the operator has a wall of his own
+			proxies = fmt.Sprintf("{cut: %s, heal: %s}", s.o.tool("cut", "all"), s.o.tool("heal", "all"))
+		}
+		fmt.Fprintf(&b, "    as-source:\n      bootstrap: [%s]\n      proxies: %s\n", strings.Join(before.addresses, ", "), proxies)
 		if secured {
 			secret := filepath.Join(t.TempDir(), "password")
 			require.NoError(t, os.WriteFile(secret, []byte(password), 0o600))
@@ -72,7 +87,7 @@ func build(t testing.TB, profile, adapter string, secured bool, nodes int, defec
 		}
 		b.WriteString("    nodes:\n")
 		for _, verb := range []string{"stop", "kill", "start", "pause", "resume"} {
-			fmt.Fprintf(&b, "      %s: %s\n", verb, s.o.tool(verb))
+			fmt.Fprintf(&b, "      %s: %s\n", verb, s.o.tool(verb, "{{.Node}}"))
 		}
 	}
 	fmt.Fprintf(&b, "mirroring:\n  adapter: %s\n  config: {%s: \"150\"}\n", adapter, mirrorrpc.ConfigRefresh)
@@ -107,10 +122,10 @@ func (s *site) await() {
 		deadline := time.Now().Add(upLimit)
 		for {
 			seen, err := fixtures.Look(s.t.Context(), c)
-			if err == nil && len(seen.Brokers) == len(c.Bootstrap) {
+			if err == nil && len(seen.Brokers) == s.nodes {
 				break
 			}
-			require.True(s.t, time.Now().Before(deadline), "cluster %s does not serve with %d brokers: %d, %v", c.Name, len(c.Bootstrap), len(seen.Brokers), err)
+			require.True(s.t, time.Now().Before(deadline), "cluster %s does not serve with %d brokers: %d, %v", c.Name, s.nodes, len(seen.Brokers), err)
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
@@ -245,10 +260,10 @@ func TestHealthyClusters(t *testing.T) {
 		for _, adapter := range target.Adapters {
 			for _, nodes := range []int{1, 3} {
 				t.Run(fmt.Sprintf("%s/%s/%d", profile, adapter, nodes), func(t *testing.T) {
-					s := build(t, profile, adapter, true, nodes)
-					scenarios := []string{failedOver, "active-passive/restart/kill-9", "active-passive/restart/clean", "active-passive/source-killed/before-stop"}
+					s := buildWith(t, profile, adapter, true, nodes, patient)
+					scenarios := []string{failedOver, "active-passive/restart/kill-9", "active-passive/restart/clean", "active-passive/source-killed/before-stop", cutOff}
 					if nodes > 1 {
-						scenarios = append(scenarios, followerLeads)
+						scenarios = append(scenarios, followerLeads, heldOpen)
 					}
 					cert, _, err := s.certify(t.Context(), scenarios...)
 					require.NoError(t, err)
@@ -284,6 +299,10 @@ const followerLeads = "active-passive-on-3/restart/follower-leads"
 var elsewhere = map[string][3]string{
 	// The replica that comes to lead has read data and barrier in one go.
 	"latest-expired-entries-put-back": {followerLeads, "PSM-3", "AP-1 PSM-1 PSM-2 PSM-4 PSM-7 IDEM-1 IDEM-2 IDEM-4"},
+	// Clients write all the while, and STOPPING lasts.
+	"write-before-barrier": {heldOpen, "RO-5", "AP-1 RO-1 BAR-3"},
+	// The way to the source is cut for the whole of the stop.
+	"fetched-after-healing": {cutOff, "LINK-3 BAR-3", "AP-1 LOG-3 TXN-2"},
 }
 
 // outside is a defect's case as it is certified.
@@ -296,7 +315,7 @@ func outside(t testing.TB, d engine.DefectCase) engine.DefectCase {
 	if !ok {
 		return d
 	}
-	for _, sc := range engine.Scenarios(engine.Default) {
+	for _, sc := range append(engine.Scenarios(engine.Default), engine.Outside()...) {
 		if sc.Name == o[0] {
 			sc.Profile = d.Scenario.Profile
 			d.Scenario, d.Primary, d.Secondary = sc, strings.Fields(o[1]), strings.Fields(o[2])
@@ -325,7 +344,7 @@ func TestWhatIsCertifiedIsThere(t *testing.T) {
 		require.True(t, there[name], "defect %s", name)
 	}
 	scenarios := map[string]bool{}
-	for _, sc := range engine.Scenarios(engine.Default) {
+	for _, sc := range append(engine.Scenarios(engine.Default), engine.Outside()...) {
 		scenarios[sc.Name] = true
 	}
 	for _, name := range showing {
@@ -335,7 +354,7 @@ func TestWhatIsCertifiedIsThere(t *testing.T) {
 
 // showing are the scenarios whose defects are certified.
 var showing = []string{
-	failedOver, "active-passive/source-killed/before-stop", "active-passive/restart/kill-9", "active-passive/restart/clean", followerLeads,
+	failedOver, "active-passive/source-killed/before-stop", "active-passive/restart/kill-9", "active-passive/restart/clean", followerLeads, heldOpen, cutOff,
 }
 
 // TestDefectsOutside certifies clusters with each defect that a story on clusters which
@@ -354,7 +373,11 @@ func TestDefectsOutside(t *testing.T) {
 			if why, ok := unseen[d.Name]; ok {
 				t.Skip(why)
 			}
-			s := build(t, profile, target.KIP1279, false, nodes, d.Names()...)
+			var flags []string
+			if d.Scenario.Name == heldOpen {
+				flags = patient
+			}
+			s := buildWith(t, profile, target.KIP1279, false, nodes, flags, d.Names()...)
 			cert, _, err := s.certify(t.Context(), d.Scenario.Name)
 			require.NoError(t, err)
 			require.Len(t, cert.Results, 1)

@@ -36,6 +36,7 @@ type operator struct {
 
 	mu      sync.Mutex
 	brokers map[string]*broker
+	before  map[string]proxied // by cluster
 }
 
 // broker is one of them.
@@ -75,7 +76,7 @@ func newOperator(t testing.TB) *operator {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ws") // a socket's path has to be short
 	require.NoError(t, err)
-	o := &operator{t: t, fabric: fixtures.NewFabric(), brokers: map[string]*broker{}}
+	o := &operator{t: t, fabric: fixtures.NewFabric(), brokers: map[string]*broker{}, before: map[string]proxied{}}
 	o.ln, err = net.Listen("unix", filepath.Join(dir, "o"))
 	require.NoError(t, err)
 	o.wg.Go(o.serve)
@@ -113,6 +114,9 @@ func (o *operator) do(words []string) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if words[0] == "cut" || words[0] == "heal" {
+		return o.before[words[1]].wall(words[0] == "cut")
+	}
 	b := o.brokers[words[1]+"/"+words[2]]
 	if b == nil {
 		return fmt.Errorf("there is no node %s of %s", words[2], words[1])
@@ -149,8 +153,14 @@ type setup struct {
 // clusterID is made of a name of at most six characters.
 func clusterID(name string) string { return "AAAAAAAAQACAAAAA" + (name + "AAAAAA")[:6] }
 
-// cluster starts a cluster and returns its addresses.
-func (o *operator) cluster(name string, s setup) []string {
+// firstNode is the id of a cluster's first node: an operator counts as he likes.
+const firstNode = 101
+
+func id(node int) string { return strconv.Itoa(firstNode - 1 + node) }
+
+// cluster starts a cluster and returns its addresses for clients, and the proxies before
+// those for mirrors.
+func (o *operator) cluster(name string, s setup) ([]string, proxied) {
 	o.t.Helper()
 	dir := o.t.TempDir()
 	link := func(kind string) *fixtures.Link {
@@ -158,21 +168,26 @@ func (o *operator) cluster(name string, s setup) []string {
 		require.NoError(o.t, err)
 		return l
 	}
-	links := map[string]*fixtures.Link{"client": link("client")}
+	links := map[string]*fixtures.Link{"client": link("client"), "mirror": link("mirror")}
+	before := proxy(o.t, name, links["mirror"].Addresses())
+	o.mu.Lock()
+	o.before[name] = before
+	o.mu.Unlock()
 	if s.nodes > 1 {
 		links["replication"], links["quorum"] = link("replication"), link("quorum")
 	}
 	for n := 1; n <= s.nodes; n++ {
 		b := &broker{name: name, node: n, links: links, log: filepath.Join(dir, fmt.Sprintf("%d.log", n))}
 		b.args = []string{
-			"serve", "--data-dir", filepath.Join(dir, strconv.Itoa(n)), "--node-id", strconv.Itoa(n), "--cluster-id", clusterID(name),
+			"serve", "--data-dir", filepath.Join(dir, strconv.Itoa(n)), "--node-id", id(n), "--cluster-id", clusterID(name),
 			"--listen", "127.0.0.1:0", "--advertise", links["client"].Address(n), "--profile", s.profile,
+			"--listener", "mirror=127.0.0.1:0/" + before.addresses[n-1],
 		}
 		if s.nodes > 1 {
 			b.args = append(b.args, "--listener", "replication=127.0.0.1:0/"+links["replication"].Address(n), "--raft-listen", "127.0.0.1:0",
 				"--topic-defaults", "min.insync.replicas=2")
 			for v := 1; v <= s.nodes; v++ {
-				b.args = append(b.args, "--voter", fmt.Sprintf("%d=%s", v, links["quorum"].Address(v)))
+				b.args = append(b.args, "--voter", id(v)+"="+links["quorum"].Address(v))
 			}
 		}
 		if len(s.defects) > 0 {
@@ -182,10 +197,10 @@ func (o *operator) cluster(name string, s setup) []string {
 			b.args = append(b.args, "--defect", d)
 		}
 		b.args = append(b.args, s.flags...)
-		o.brokers[name+"/"+strconv.Itoa(n)] = b
+		o.brokers[name+"/"+id(n)] = b
 		require.NoError(o.t, b.start())
 	}
-	return links["client"].Addresses()
+	return links["client"].Addresses()[:min(s.nodes, 2)], before
 }
 
 // start begins a life of the broker, and puts it behind its addresses as soon as it
@@ -245,7 +260,7 @@ func (b *broker) connect(ready *os.File) {
 // denyAt puts a denier before the one broker of a cluster, until that is started anew.
 func (o *operator) denyAt(cluster string) *denier {
 	o.t.Helper()
-	b := o.brokers[cluster+"/1"]
+	b := o.brokers[cluster+"/"+id(1)]
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	require.NotEmpty(o.t, b.at)
@@ -269,8 +284,8 @@ func (b *broker) end() {
 }
 
 // tool is a command of the operator's, as target files have them.
-func (o *operator) tool(verb string) string {
+func (o *operator) tool(verb, node string) string {
 	exe, err := os.Executable()
 	require.NoError(o.t, err)
-	return fmt.Sprintf("[env, %s=%s, %s, %s, '{{.Cluster}}', '{{.Node}}']", operatorVariable, o.ln.Addr(), exe, verb)
+	return fmt.Sprintf("[env, %s=%s, %s, %s, '{{.Cluster}}', '%s']", operatorVariable, o.ln.Addr(), exe, verb, node)
 }

@@ -28,7 +28,9 @@ func (e *episode) late(ctx context.Context) error {
 	if err := e.holdOpen(ctx); err != nil {
 		return err
 	}
-	e.fault.heal()
+	if err := e.fault.heal(ctx); err != nil {
+		return err
+	}
 	lives := e.story.world.lives(e.Mirror.From)
 	if err := e.source.endLive(lives); err != nil && !e.sourceStruck() || !lives {
 		return err

@@ -86,6 +86,11 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	if c.Scenarios != nil {
 		play = slices.DeleteFunc(play, func(s Scenario) bool { return !c.Scenarios(s) })
 	}
+	if slices.ContainsFunc(play, Scenario.cutsOff) {
+		if err := t.WayClear(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if len(play) == 0 {
 		return nil, errors.New("the target can play none of these scenarios: " + whyNot(not))
 	}

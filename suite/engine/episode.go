@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"watershed.example/fixtures"
 	"watershed.example/suite/history"
 	"watershed.example/suite/traffic"
 	"watershed.example/topologies"
@@ -30,6 +31,7 @@ type episode struct {
 	trial    *traffic.Idempotence
 	trialRaw *traffic.Raw
 	held     *traffic.HeldOpen // while the source link comes back
+	paused   *fixtures.Node    // the follower that holds STOPPING open
 	ops      *traffic.Ops
 
 	base    int64 // producer id of the source's first transactional producer

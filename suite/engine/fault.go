@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,11 @@ type fault struct {
 	// A cut without a plan: from before the stop is requested until it ended.
 	cut    bool
 	before fixtures.Counts
+
+	// way is that to the source where a target's proxies cut it, and withheld what the
+	// destination did not get then.
+	way      *fixtures.Way
+	withheld int64
 }
 
 // newFault prepares the scenario's fault, if it has one, for the stop of mirror
@@ -36,6 +42,13 @@ func newFault(w *world, rec *traffic.Recorder, sc Scenario, m topologies.Mirror,
 	planned := check.PlannedFault{ID: fmt.Sprintf("fault-%d", rec.Episode()), Episode: rec.Episode(), Link: "mirror:" + m.Link()}
 	plan := sc.linkPlan(int(rec.Episode()))
 	switch {
+	case sc.Amid == CutOff && int32(sc.strikes()) == rec.Episode():
+		planned.Name, planned.Phase, f.way = string(sc.Amid), "before the stop", w.env.SourceWay(m.Name)
+		if f.way == nil {
+			return nil, fmt.Errorf("nothing can cut the way that mirror %s takes to its source", m.Name)
+		}
+	case sc.RestartDestination && w.env.SourceWay(m.Name) != nil && int32(sc.strikes()) == rec.Episode():
+		planned.Name, planned.Phase, f.way = string(CutOff), "before the stop", w.env.SourceWay(m.Name)
 	case sc.RestartDestination && int32(sc.strikes()) == rec.Episode():
 		planned.Name, planned.Phase = string(chaos.Partition), "before the stop"
 	case plan != nil:
@@ -138,10 +151,15 @@ func (f *fault) counted() history.Fault {
 }
 
 // heal ends the fault, if it still lasts.
-func (f *fault) heal() {
+func (f *fault) heal(ctx context.Context) error {
 	switch {
 	case !f.healedAt.IsZero() || len(f.plans) == 0:
-		return
+		return nil
+	case f.way != nil:
+		if err := errors.Join(f.way.Holds(ctx), f.way.Heal(ctx)); err != nil {
+			return err
+		}
+		f.event(history.KindFaultStop, history.Fault{Withheld: f.withheld})
 	case f.cut:
 		e := f.counted()
 		f.link.Heal()
@@ -152,6 +170,7 @@ func (f *fault) heal() {
 		f.rec.Note("%s", p)
 	}
 	f.healedAt = time.Now()
+	return nil
 }
 
 func (f *fault) close() {

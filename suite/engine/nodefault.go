@@ -48,7 +48,7 @@ func (e *episode) plannedFaults() []check.PlannedFault {
 	for _, f := range e.nodes {
 		all = append(all, f.planned)
 	}
-	if e.story.scenario.Amid != "" && e.struck() {
+	if e.story.scenario.Amid.strikesNodes() && e.struck() {
 		all = append(all, e.amidFault())
 	}
 	return all

@@ -69,8 +69,7 @@ type Scenario struct {
 	// Disturb is what befalls a cluster without mirrors, one after the other: its
 	// state has to outlive that.
 	Disturb []history.DisturbanceName
-	// Amid is what befalls a leader of the destination right after the stop was asked
-	// for, where nobody can hold the stop at a gate; "" for nothing.
+	// Amid is what befalls a stop that nobody can hold at a gate; "" for nothing.
 	Amid Amid
 	// RollOver takes a producer of a cluster without mirrors to the end of its
 	// epochs, and past it; "" for not.
@@ -105,7 +104,7 @@ func (s Scenario) restarts() int64 {
 // episode was seen.
 func (s Scenario) outlasts(episode int) bool {
 	p := s.linkPlan(episode)
-	return s.RestartDestination && episode == s.strikes() || p != nil && s.lasts(p.When)
+	return (s.RestartDestination || s.Amid == CutOff) && episode == s.strikes() || p != nil && s.lasts(p.When)
 }
 
 // On returns the scenario with so many nodes in each cluster, or as it is for 0.
@@ -207,8 +206,11 @@ func (s Scenario) exercises(episode int) []string {
 	if s.groups() && !s.ForeignStop { // it cuts nothing that a group could have read
 		ids = append(ids, "GRP-1")
 	}
-	if s.KillSource || s.RestartDestination {
+	if s.KillSource || s.RestartDestination || s.Amid == CutOff {
 		ids = append(ids, "LINK-2")
+	}
+	if s.Amid == CutOff {
+		ids = append(ids, "LINK-3")
 	}
 	if s.EveryGate || len(struck) > 0 && len(s.Topology.Episodes()) == 1 {
 		// What it would cut was described when nothing was written.
@@ -230,7 +232,7 @@ func (s Scenario) exercises(episode int) []string {
 		// That what is open leaves no record is not for this leader.
 		ids = append(without(ids, "TXN-3"), "PSM-8")
 	}
-	if s.CrashAt != "" || s.Restart == OldSnapshot || s.Amid != "" {
+	if s.CrashAt != "" || s.Restart == OldSnapshot || s.Amid.strikesNodes() {
 		// Whether what was refused before is accepted without a restart, this
 		// does not show; nor does a stop whose nodes are struck.
 		ids = without(ids, "RO-4")

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -59,8 +60,17 @@ func (e *episode) prepareStop(ctx context.Context) error {
 			return err
 		}
 	}
+	if e.struck() && sc.Amid == CutOff {
+		if err := e.cutOff(ctx); err != nil {
+			return err
+		}
+	}
 	if e.struck() && sc.RestartDestination {
-		if err := e.fault.cutNow(ctx); err != nil {
+		cut := e.fault.cutNow
+		if e.fault.way != nil {
+			cut = e.cutOff
+		}
+		if err := cut(ctx); err != nil {
 			return err
 		}
 		if err := e.story.world.restartAll(ctx, e.Mirror.To); err != nil {
@@ -75,6 +85,9 @@ func (e *episode) prepareStop(ctx context.Context) error {
 		}
 	}
 	e.promoted.startHammer(e.story.whole)
+	if e.struck() && sc.Amid == KillHeld {
+		return e.holdOpenStopping(ctx)
+	}
 	return e.fault.prepare(ctx)
 }
 
@@ -98,10 +111,11 @@ func (s *story) forgetWatch(cluster string) {
 // stop requests the stop, lets the fault strike, and waits for STOPPED.
 func (e *episode) stop(ctx context.Context) error {
 	e.rec.Phase(history.StopRequested)
-	if err := e.control.Stop(ctx, e.Mirror.Topics...); err != nil {
-		return err
+	err := e.requestStop(ctx)
+	if err == nil {
+		err = e.amid(ctx)
 	}
-	if err := e.amid(ctx); err != nil {
+	if err := errors.Join(err, e.resumePaused(ctx)); err != nil {
 		return err
 	}
 	for _, p := range e.holds() {
@@ -155,7 +169,9 @@ func (e *episode) at(ctx context.Context, point string) error {
 		}
 	}
 	if p := sc.linkPlan(e.Number); p != nil && p.Point == point && !sc.lasts(p.When) {
-		e.fault.heal()
+		if err := e.fault.heal(ctx); err != nil {
+			return err
+		}
 	}
 	if err := e.gates.release(ctx, point); err != nil {
 		return err

@@ -111,8 +111,24 @@ func (t *Target) Scenarios(level contract.Level) (play []Scenario, not []Unplaye
 const (
 	noGates = "no step of a stop can be held from outside: that needs the test hooks of the bundled broker"
 	noFiles = "the files of the brokers are not ours to change"
+	noStop  = "the target has no commands to stop and start nodes, or forbids it"
+	noKill  = "the target has no commands to kill and start nodes, or forbids it"
+	noPause = "the target has no commands to pause and resume nodes, or forbids it"
+	noCut   = "the target has no proxies on the way to its first cluster, or forbids cuts"
 	noPace  = "how often brokers clean their logs is not ours to say"
 )
+
+// WayClear says whether the proxies by which the target's first cluster is cut off are
+// there and cut nothing now; nil where there are none, or they may not cut.
+func (t *Target) WayClear(ctx context.Context) error {
+	if !fixtures.CapableOf(t.file, 1).Cut {
+		return nil
+	}
+	return fixtures.LookAtWay(ctx, t.file.Clusters[0])
+}
+
+// cutsOff says whether a scenario cuts its source off by a target's proxies.
+func (s Scenario) cutsOff() bool { return s.Amid == CutOff || s.RestartDestination }
 
 // played are the topologies whose stories a target plays.
 var played = []string{
@@ -137,14 +153,16 @@ func (t *Target) cant(sc Scenario) string {
 		return "it is about profile " + string(sc.Profile)
 	case sc.EveryGate, len(sc.links())+len(sc.nodes()) > 0, sc.CrashAt != "":
 		return noGates
-	case sc.Amid == PauseAmid && !can.Pause:
-		return "the target has no commands to pause and resume nodes"
-	case sc.Amid == KillAmid && !can.Kill:
-		return "the target has no commands to kill and start nodes"
+	case (sc.Amid == PauseAmid || sc.Amid == KillHeld) && !can.Pause:
+		return noPause
+	case (sc.Amid == KillAmid || sc.Amid == KillHeld) && !can.Kill:
+		return noKill
 	case sc.ForeignStop:
 		return "it needs a broker that is wrong on purpose"
-	case sc.RestartDestination:
-		return "nothing of ours is between the clusters that could cut them off"
+	case (sc.RestartDestination || sc.Amid == CutOff) && !can.Cut:
+		return noCut
+	case sc.RestartDestination && !can.Stop:
+		return noStop
 	case sc.Restart == LostSnapshots, sc.Restart == TornTail, sc.Restart == OldSnapshot:
 		return noFiles
 	case sc.Vanish != "", sc.CleanPast:
@@ -156,10 +174,12 @@ func (t *Target) cant(sc Scenario) string {
 	case sc.SourceLoses, sc.Kafka:
 		return "it needs a source of our own"
 	case (sc.KillSource || sc.Restart == KillNine || sc.Restart == FollowerLeads) && !can.Kill:
-		return "the target has no commands to kill and start nodes"
+		return noKill
 	case sc.Restart == Clean && !can.Stop:
-		return "the target has no commands to stop and start nodes"
-	case several && sc.Node == nil && sc.Restart == "" && len(sc.Disturb) == 0:
+		return noStop
+	case !can.Stop && t.file.Mirroring != nil && t.file.Mirroring.Adapter == target.Command && slices.ContainsFunc(sc.Topology.Steps, elects):
+		return noStop // leaders' epochs rise by restarts alone
+	case several && sc.Node == nil && sc.Restart == "" && sc.Amid == "" && len(sc.Disturb) == 0:
 		return "the same story is played under its other name: the clusters are as large as they are"
 	case mirroring && !slices.Contains(played, strings.TrimSuffix(sc.Topology.Name, "-on-3")):
 		return "this story is not played on a target yet"
@@ -167,9 +187,9 @@ func (t *Target) cant(sc Scenario) string {
 	for _, d := range sc.Disturb {
 		switch {
 		case d == history.CleanRestart && !can.Stop:
-			return "the target has no commands to stop and start nodes"
+			return noStop
 		case d == history.KillRestart && !can.Kill:
-			return "the target has no commands to kill and start nodes"
+			return noKill
 		case d == history.Retention, d == history.Compaction:
 			return noPace
 		case d == history.Truncation:
@@ -178,3 +198,6 @@ func (t *Target) cant(sc Scenario) string {
 	}
 	return ""
 }
+
+// elects says whether a step gives partitions new leader epochs.
+func elects(s topologies.Step) bool { return s.Do == topologies.Elect }

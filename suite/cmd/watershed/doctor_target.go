@@ -40,13 +40,16 @@ func doctorTarget(cmd *cobra.Command, file string) error {
 		} else if t.Mirroring != nil && t.Mirroring.Adapter == target.KIP1279 {
 			line("", "WARNING: it tells of no feature %s, which adapter kip1279 needs", mirrorrpc.Feature)
 		}
-		can := fixtures.CapableOf(&target.Target{Clusters: []*target.Cluster{c}}, 1)
-		line("", "nodes: stop %s, kill %s, pause %s", yes(can.Stop), yes(can.Kill), yes(can.Pause))
+		can := fixtures.CapableOf(&target.Target{Faults: t.Faults, Clusters: []*target.Cluster{c}}, 1)
+		line("", "nodes: stop %s, kill %s, pause %s; mirrors of it can be cut off: %s", yes(can.Stop), yes(can.Kill), yes(can.Pause), yes(can.Cut))
 	}
 	if aerr := found.Allowed(ctx); aerr != nil {
 		return aerr
 	}
 	line("rights", "topics are created, written in transactions, and deleted; producers are described")
+	if werr := found.WayClear(ctx); werr != nil {
+		line("proxies", "WARNING: %v", werr)
+	}
 	play, not := found.Scenarios(contract.L4)
 	for _, l := range contract.Levels() {
 		n, all := 0, 0
