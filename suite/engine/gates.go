@@ -115,15 +115,14 @@ func (w *gateWatch) of(rec *traffic.Recorder, cluster string, parts []traffic.Pa
 
 func (g *gates) arrive(node int32, point, partition string) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	what := history.GateArrived
 	if slices.Contains(g.held, point) && !g.reborn[node] {
 		what = history.GateHeld
 	}
-	g.mu.Unlock()
-	// It is in the history before anybody acts on it.
+	// It is in the history before anybody acts on it, and a hold before its release: one that
+	// came after that would never end.
 	g.event(node, point, partition, what)
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.arrived[point] = append(g.arrived[point], partition)
 	close(g.changed)
 	g.changed = make(chan struct{})
@@ -175,16 +174,16 @@ func (g *gates) holdAgain(ctx context.Context, node int32) error {
 // release lets go who is held at point, now and later. Whoever is held on a node
 // that stands still stays so until [gates.releaseOn].
 func (g *gates) release(ctx context.Context, point string) error {
+	var moving []hooks
 	g.mu.Lock()
 	g.held = slices.DeleteFunc(g.held, func(p string) bool { return p == point })
-	g.mu.Unlock()
-	var moving []hooks
 	for _, h := range g.watch.nodes {
 		if !h.Stands() {
 			g.event(h.Node(), point, "", history.GateReleased)
 			moving = append(moving, h)
 		}
 	}
+	g.mu.Unlock()
 	for _, h := range moving {
 		if err := g.letGo(ctx, h, point); err != nil {
 			return err
@@ -217,8 +216,8 @@ func (g *gates) letGo(ctx context.Context, h hooks, point string) error {
 // ends the hold.
 func (g *gates) crashed(point string) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.held = nil
-	g.mu.Unlock()
 	for _, h := range g.watch.nodes {
 		g.event(h.Node(), point, "", history.GateCrashed)
 	}

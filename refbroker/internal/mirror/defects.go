@@ -112,11 +112,16 @@ func (s *stopping) abortOpenHere(ctx context.Context) {
 }
 
 // fetchOnceMore appends the newest plain batch of what the source has beyond the
-// mirrored log's end.
+// mirrored log's end, as soon as there is one: a source that is back may have no leader yet.
 func (s *stopping) fetchOnceMore(ctx context.Context, v view) {
+	for !s.fetchedOnceMore(ctx, v) && sleep(ctx, 20*time.Millisecond) {
+	}
+}
+
+func (s *stopping) fetchedOnceMore(ctx context.Context, v view) bool {
 	c, _, err := dial(ctx, WayTo(s.d.m.host, v.mirror.Configs), v.mirror.Bootstrap[0], v.mirror.SourceClusterID)
 	if err != nil {
-		return
+		return false
 	}
 	defer func() { _ = c.Close() }()
 	part := kmsg.NewFetchRequestTopicPartition()
@@ -129,7 +134,7 @@ func (s *stopping) fetchOnceMore(ctx context.Context, v view) {
 	req.MaxBytes, req.Topics = fetchMaxBytes, []kmsg.FetchRequestTopic{topic}
 	resp, err := ask[*kmsg.FetchResponse](ctx, c, req)
 	if err != nil || len(resp.Topics) == 0 || len(resp.Topics[0].Partitions) == 0 {
-		return
+		return false
 	}
 	raw, err := wholeBatches(resp.Topics[0].Partitions[0].RecordBatches)
 	var last []byte
@@ -143,10 +148,11 @@ func (s *stopping) fetchOnceMore(ctx context.Context, v view) {
 		}
 	}
 	if last == nil {
-		return
+		return false
 	}
 	_, err = s.part.AppendMirrored(0, last)
 	s.d.log.Warn("defect: fetched once more, as the source is back", "error", err)
+	return true
 }
 
 // errTooMany is the defect of a stop that takes only so many partitions.
