@@ -1,7 +1,6 @@
 package certify_test
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -32,55 +31,64 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// site is two clusters that run, and the target's file that describes them.
+// site is clusters that run, and the target's file that describes them.
 type site struct {
-	t       testing.TB
-	o       *operator
-	profile string
-	// secured clusters are reached by TLS and SASL.
-	secured bool
-	adapter string
-	file    string
-	before  map[string]proxied // by cluster
-	nodes   int
+	t      testing.TB
+	o      *operator
+	file   string
+	before map[string]proxied // by cluster
+	nodes  int                // of each
 }
 
 const password = "s3cret=\"with quotes\" and \\"
 
-// build starts both clusters and writes the file.
-func build(t testing.TB, profile, adapter string, secured bool, nodes int, defects ...string) *site {
-	t.Helper()
-	return buildWith(t, profile, adapter, secured, nodes, nil, defects...)
+// plan is what an operator is to have.
+type plan struct {
+	profile, adapter string
+	secured          bool // by TLS and SASL
+	clusters, nodes  int
+	flags            []string // of every broker beside those that follow
+	defects          []string // those of one cluster alone have its letter: "name@C"
 }
 
-// buildWith is build with more flags of every broker.
-func buildWith(t testing.TB, profile, adapter string, secured bool, nodes int, flags []string, defects ...string) *site {
+// build starts two clusters and writes the file.
+func build(t testing.TB, profile, adapter string, secured bool, nodes int) *site {
 	t.Helper()
-	s := &site{t: t, o: newOperator(t), profile: profile, adapter: adapter, secured: secured, before: map[string]proxied{}, nodes: nodes}
+	return plan{profile: profile, adapter: adapter, secured: secured, clusters: 2, nodes: nodes}.build(t)
+}
+
+func (p plan) build(t testing.TB) *site {
+	t.Helper()
+	s := &site{t: t, o: newOperator(t), before: map[string]proxied{}, nodes: p.nodes}
 	var ca *authtest.Authority
-	if secured {
+	if p.secured {
 		ca = authtest.NewAuthority(t)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "version: 1\nproduct: refbroker\nprofile: %s\nprefix: ws-test-\nclusters:\n", profile)
-	for i, name := range []string{"east", "west"} {
-		up := setup{nodes: nodes, profile: profile, defects: defects, flags: flags}
-		mechanism := []string{"SCRAM-SHA-512", "PLAIN"}[i]
-		if secured {
+	fmt.Fprintf(&b, "version: 1\nproduct: refbroker\nprofile: %s\nprefix: ws-test-\nclusters:\n", p.profile)
+	for i, name := range []string{"east", "west", "north"}[:p.clusters] {
+		up := setup{nodes: p.nodes, profile: p.profile, flags: p.flags}
+		for _, d := range p.defects {
+			if d, only, _ := strings.Cut(d, "@"); only == "" || only == string(rune('A'+i)) {
+				up.defects = append(up.defects, d)
+			}
+		}
+		mechanism := []string{"SCRAM-SHA-512", "PLAIN"}[i%2]
+		if p.secured {
 			cert, key := ca.Certificate(name, "127.0.0.1")
 			users := filepath.Join(t.TempDir(), "users")
 			require.NoError(t, os.WriteFile(users, []byte("certifier="+password+"\n"), 0o600))
-			up.flags = append(slices.Clone(flags), "--security", "client=SASL_SSL", "--security", "mirror=SASL_SSL", "--tls-cert", cert, "--tls-key", key, "--sasl-users", users, "--sasl-mechanism", mechanism)
+			up.flags = append(slices.Clone(p.flags), "--security", "client=SASL_SSL", "--security", "mirror=SASL_SSL", "--tls-cert", cert, "--tls-key", key, "--sasl-users", users, "--sasl-mechanism", mechanism)
 		}
 		bootstrap, before := s.o.cluster(name, up)
 		s.before[name] = before
 		fmt.Fprintf(&b, "  %s:\n    bootstrap: [%s]\n", name, strings.Join(bootstrap, ", "))
 		proxies := fmt.Sprintf("{toxiproxy: %s, names: [%s]}", before.api, strings.Join(before.names, ", "))
-		if adapter == target.Command { // the operator has a wall of his own
+		if p.adapter == target.Command { // the operator has a wall of his own
 			proxies = fmt.Sprintf("{cut: %s, heal: %s}", s.o.tool("cut", "all"), s.o.tool("heal", "all"))
 		}
 		fmt.Fprintf(&b, "    as-source:\n      bootstrap: [%s]\n      proxies: %s\n", strings.Join(before.addresses, ", "), proxies)
-		if secured {
+		if p.secured {
 			secret := filepath.Join(t.TempDir(), "password")
 			require.NoError(t, os.WriteFile(secret, []byte(password), 0o600))
 			fmt.Fprintf(&b, "    tls: {ca: %s}\n    sasl: {mechanism: %s, username: certifier, password-file: %s}\n", ca.CA, mechanism, secret)
@@ -90,8 +98,8 @@ func buildWith(t testing.TB, profile, adapter string, secured bool, nodes int, f
 			fmt.Fprintf(&b, "      %s: %s\n", verb, s.o.tool(verb, "{{.Node}}"))
 		}
 	}
-	fmt.Fprintf(&b, "mirroring:\n  adapter: %s\n  config: {%s: \"150\"}\n", adapter, mirrorrpc.ConfigRefresh)
-	if adapter == target.Command {
+	fmt.Fprintf(&b, "mirroring:\n  adapter: %s\n  config: {%s: \"150\"}\n", p.adapter, mirrorrpc.ConfigRefresh)
+	if p.adapter == target.Command {
 		exe, err := os.Executable()
 		require.NoError(t, err)
 		mirrors := func(verb, rest string) string {
@@ -169,6 +177,10 @@ func (s *site) admin(c *target.Cluster) *kgo.Client {
 // nothingLeft says that no cluster has anything of ours.
 func (s *site) nothingLeft() {
 	s.t.Helper()
+	s.await() // every node is back
+	for _, before := range s.before {
+		before.requireWhole(s.t)
+	}
 	for _, c := range s.load().Clusters {
 		cl := s.admin(c)
 		topics, err := kadm.NewClient(cl).ListTopics(s.t.Context())
@@ -260,8 +272,8 @@ func TestHealthyClusters(t *testing.T) {
 		for _, adapter := range target.Adapters {
 			for _, nodes := range []int{1, 3} {
 				t.Run(fmt.Sprintf("%s/%s/%d", profile, adapter, nodes), func(t *testing.T) {
-					s := buildWith(t, profile, adapter, true, nodes, patient)
-					scenarios := []string{failedOver, "active-passive/restart/kill-9", "active-passive/restart/clean", "active-passive/source-killed/before-stop", cutOff}
+					s := plan{profile: profile, adapter: adapter, secured: true, clusters: 2, nodes: nodes, flags: patient}.build(t)
+					scenarios := []string{failedOver, "active-passive/restart/kill-9", "active-passive/restart/clean", "active-passive/source-killed/before-stop", "active-passive/source-cut/destination-restarted", cutOff}
 					if nodes > 1 {
 						scenarios = append(scenarios, followerLeads, heldOpen)
 					}
@@ -277,121 +289,20 @@ func TestHealthyClusters(t *testing.T) {
 	}
 }
 
-// unseen are defects that nobody sees from outside, with the reason.
-var unseen = map[string]string{
-	"barrier-not-named": "it is one of the dump tool, which needs files (BAR-7)",
-}
-
-// otherwise are defects that show another face outside, where a log is what a
-// broker sends: what must be violated, and what may be.
-var otherwise = map[string][2]string{
-	// The record that it delivers is no control record, so there is no barrier.
-	"control-record-delivered": {"BAR-1", "AP-1 LOG-1 TXN-3 GRP-1"},
-	// Nobody sends what lies below the log start.
-	"delete-records-while-mirroring": {"RO-3", "AP-1 LOG-1 BAR-6 TXN-2 TXN-4 PSM-4"},
-}
-
-// followerLeads is a story on three nodes: a follower that comes back from a kill leads.
-const followerLeads = "active-passive-on-3/restart/follower-leads"
-
-// elsewhere are defects that another scenario shows outside, where no step of a stop can
-// be held: which, what must be violated, and what may be.
-var elsewhere = map[string][3]string{
-	// The replica that comes to lead has read data and barrier in one go.
-	"latest-expired-entries-put-back": {followerLeads, "PSM-3", "AP-1 PSM-1 PSM-2 PSM-4 PSM-7 IDEM-1 IDEM-2 IDEM-4"},
-	// Clients write all the while, and STOPPING lasts.
-	"write-before-barrier": {heldOpen, "RO-5", "AP-1 RO-1 BAR-3"},
-	// The way to the source is cut for the whole of the stop.
-	"fetched-after-healing": {cutOff, "LINK-3 BAR-3", "AP-1 LOG-3 TXN-2"},
-}
-
-// outside is a defect's case as it is certified.
-func outside(t testing.TB, d engine.DefectCase) engine.DefectCase {
-	t.Helper()
-	if o, ok := otherwise[d.Name]; ok {
-		d.Primary, d.Secondary = strings.Fields(o[0]), strings.Fields(o[1])
-	}
-	o, ok := elsewhere[d.Name]
-	if !ok {
-		return d
-	}
-	for _, sc := range append(engine.Scenarios(engine.Default), engine.Outside()...) {
-		if sc.Name == o[0] {
-			sc.Profile = d.Scenario.Profile
-			d.Scenario, d.Primary, d.Secondary = sc, strings.Fields(o[1]), strings.Fields(o[2])
-			return d
-		}
-	}
-	require.Failf(t, "no such scenario", "%s is to show defect %s, and is none of the default run's", o[0], d.Name)
-	return d
-}
-
-// TestWhatIsCertifiedIsThere holds the names by which defects are chosen: one that names
-// nothing would leave its defect untested without a word.
-func TestWhatIsCertifiedIsThere(t *testing.T) {
-	there := map[string]bool{}
-	for _, d := range engine.DefectCases() {
-		there[d.Name] = true
-		outside(t, d)
-	}
-	for name := range unseen {
-		require.True(t, there[name], "defect %s", name)
-	}
-	for name := range otherwise {
-		require.True(t, there[name], "defect %s", name)
-	}
-	for name := range elsewhere {
-		require.True(t, there[name], "defect %s", name)
-	}
-	scenarios := map[string]bool{}
-	for _, sc := range append(engine.Scenarios(engine.Default), engine.Outside()...) {
-		scenarios[sc.Name] = true
-	}
-	for _, name := range showing {
-		require.True(t, scenarios[name], "scenario %s", name)
-	}
-}
-
-// showing are the scenarios whose defects are certified.
-var showing = []string{
-	failedOver, "active-passive/source-killed/before-stop", "active-passive/restart/kill-9", "active-passive/restart/clean", followerLeads, heldOpen, cutOff,
-}
-
-// TestDefectsOutside certifies clusters with each defect that a story on clusters which
-// nobody can hold shows: the same requirements are violated as on clusters of a
-// launcher's.
-func TestDefectsOutside(t *testing.T) {
+// TestHealthyStories certifies three clusters by the stories that need several of them or
+// failovers, and the first one by itself.
+func TestHealthyStories(t *testing.T) {
 	named(t)
-	for _, d := range engine.DefectCases() {
-		d = outside(t, d)
-		nodes := d.Scenario.Topology.Clusters[0].Nodes
-		profile := cmp.Or(string(d.Scenario.Profile), "kip1279-v42")
-		if !slices.Contains(showing, d.Scenario.Name) || slices.ContainsFunc(d.Names(), func(name string) bool { return strings.Contains(name, "@") }) {
-			continue
-		}
-		t.Run(d.Name, func(t *testing.T) {
-			if why, ok := unseen[d.Name]; ok {
-				t.Skip(why)
-			}
-			var flags []string
-			tries := 1
-			if d.Scenario.Name == heldOpen {
-				// What the leader did alone goes with it where the follower that stood leads next, which
-				// is the cluster's choice.
-				flags, tries = patient, 4
-			}
-			s := buildWith(t, profile, target.KIP1279, false, nodes, flags, d.Names()...)
-			var seen error
-			for range tries {
-				cert, _, err := s.certify(t.Context(), d.Scenario.Name)
-				require.NoError(t, err)
-				require.Len(t, cert.Results, 1)
-				if seen = d.Seen(cert.Results[0]); seen == nil {
-					break
-				}
-			}
-			require.NoError(t, seen)
-			s.nothingLeft()
-		})
-	}
+	s := plan{profile: "kip1279-v42", adapter: target.KIP1279, secured: true, clusters: 3, nodes: 1}.build(t)
+	cert, _, err := s.certify(t.Context(), stories...)
+	require.NoError(t, err)
+	require.Len(t, cert.Results, len(stories))
+	allHeld(t, cert, notOutside...)
+	s.nothingLeft()
+}
+
+// stories are those of one node a cluster that are about more than one failover.
+var stories = []string{
+	"resumed/no-fault/none", "failback/no-fault/none", "fan-out/no-fault/none", "fan-out-at-once/no-fault/none", "fan-in/no-fault/none", "chain-3/no-fault/none",
+	"single/no-fault/none", "single/restart/clean", "single/restart/kill-9", "single/cleaning/delete-records", "single/epochs/init-producer-id",
 }

@@ -169,7 +169,7 @@ func TestACutIsHealedWhenCalledOff(t *testing.T) {
 // TestStoppingIsHeldOpen kills the leader while STOPPING waits for a follower that is
 // paused.
 func TestStoppingIsHeldOpen(t *testing.T) {
-	s := buildWith(t, "kip1279-v42", target.KIP1279, false, 3, patient)
+	s := plan{profile: "kip1279-v42", adapter: target.KIP1279, clusters: 2, nodes: 3, flags: patient}.build(t)
 	cert, _, err := s.certify(t.Context(), heldOpen)
 	require.NoError(t, err)
 	allHeld(t, cert, notOutside...)
