@@ -41,18 +41,11 @@ func (e *episode) requestStop(ctx context.Context) error {
 	if e.paused == nil {
 		return e.control.Stop(ctx, e.Mirror.Topics...)
 	}
-	to := e.to()
-	m, done, err := e.story.world.env.Cluster(e.Mirror.To).AwakeMirrors()
+	awake, done, err := e.awakeControl(e.rec)
 	if err != nil {
 		return err
 	}
 	defer done()
-	to.Mirrors = m
-	awake, err := traffic.NewControl(e.rec, to, e.Mirror.Name)
-	if err != nil {
-		return err
-	}
-	defer awake.Close()
 	return limited(ctx, fmt.Sprintf("the request of a stop while %s is paused", e.paused), heldRequest, func(ctx context.Context) error {
 		for {
 			if err := awake.Stop(ctx, e.Mirror.Topics...); !errors.Is(err, fixtures.ErrPaused) {
@@ -63,6 +56,21 @@ func (e *episode) requestStop(ctx context.Context) error {
 			}
 		}
 	})
+}
+
+// awakeControl drives the episode's mirror by nodes that are not paused.
+func (e *episode) awakeControl(rec *traffic.Recorder) (c *traffic.Control, done func(), err error) {
+	to := e.to()
+	m, closeMirrors, err := e.story.world.env.Cluster(e.Mirror.To).AwakeMirrors()
+	if err != nil {
+		return nil, nil, err
+	}
+	to.Mirrors = m
+	if c, err = traffic.NewControl(rec, to, e.Mirror.Name); err != nil {
+		closeMirrors()
+		return nil, nil, err
+	}
+	return c, func() { c.Close(); closeMirrors() }, nil
 }
 
 // resumePaused lets the follower go on, whatever else happened.
@@ -133,23 +141,14 @@ func (e *episode) over(ctx context.Context) string {
 	if !slices.Contains(inSync, e.paused) {
 		return fmt.Sprintf("%s, which is paused, is not in sync any more", e.paused)
 	}
-	m, done, err := c.AwakeMirrors()
+	awake, done, err := e.awakeControl(e.story.unseen)
 	if err != nil {
 		return err.Error()
 	}
 	defer done()
-	all, err := m.Describe(ctx, e.Mirror.Name)
-	if err != nil {
-		return "" // who is left may have to ask the others
-	}
-	for _, mirror := range all {
-		for _, t := range mirror.Topics {
-			for _, p := range t.Partitions {
-				if t.TopicName == e.layout.Forge.Topic && p.PartitionIndex == e.layout.Forge.Index && p.StateValue == traffic.StateStopped {
-					return "it is described as " + p.StateValue
-				}
-			}
-		}
+	// Where none comes, who is left may have had to ask the others.
+	if now, err := awake.Describe(ctx); err == nil && now[e.layout.Forge].State == traffic.StateStopped {
+		return "it is described as " + traffic.StateStopped
 	}
 	return ""
 }
