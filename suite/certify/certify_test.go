@@ -293,12 +293,16 @@ func TestHealthyClusters(t *testing.T) {
 // failovers, and the first one by itself.
 func TestHealthyStories(t *testing.T) {
 	named(t)
-	s := plan{profile: "kip1279-v42", adapter: target.KIP1279, secured: true, clusters: 3, nodes: 1}.build(t)
-	cert, _, err := s.certify(t.Context(), stories...)
-	require.NoError(t, err)
-	require.Len(t, cert.Results, len(stories))
-	allHeld(t, cert, notOutside...)
-	s.nothingLeft()
+	for _, adapter := range target.Adapters {
+		t.Run(adapter, func(t *testing.T) {
+			s := plan{profile: "kip1279-v42", adapter: adapter, secured: true, clusters: 3, nodes: 1}.build(t)
+			cert, _, err := s.certify(t.Context(), stories...)
+			require.NoError(t, err)
+			require.Len(t, cert.Results, len(stories))
+			allHeld(t, cert, notOutside...)
+			s.nothingLeft()
+		})
+	}
 }
 
 // stories are those of one node a cluster that are about more than one failover.

@@ -90,6 +90,9 @@ func TestWhatIsCertifiedIsThere(t *testing.T) {
 // showing are the scenarios whose defects are certified.
 var showing = []string{
 	failedOver, "active-passive/source-killed/before-stop", "active-passive/restart/kill-9", "active-passive/restart/clean", followerLeads, heldOpen, cutOff,
+	"resumed/no-fault/none", "failback/no-fault/none", "fan-out/no-fault/none", "fan-in/no-fault/none", "chain-3/no-fault/none",
+	"single/no-fault/none", "single/restart/clean", "single/cleaning/delete-records", "single/epochs/init-producer-id",
+	"single-on-3/leaders/changed", "single-on-3/replicas/reassigned",
 }
 
 // TestDefectsOutside certifies clusters with each defect that a story on clusters which
