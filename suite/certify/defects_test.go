@@ -29,6 +29,12 @@ var otherwise = map[string][2]string{
 // followerLeads is a story on three nodes: a follower that comes back from a kill leads.
 const followerLeads = "active-passive-on-3/restart/follower-leads"
 
+// What befalls three nodes of one cluster.
+const (
+	leadersChanged   = "single-on-3/outside/leaders-changed"
+	coordinatorMoved = "single-on-3/outside/coordinator-moved"
+)
+
 // elsewhere are defects that another scenario shows outside, where no step of a stop can
 // be held: which, what must be violated, and what may be.
 var elsewhere = map[string][3]string{
@@ -38,6 +44,10 @@ var elsewhere = map[string][3]string{
 	"write-before-barrier": {heldOpen, "RO-5", "AP-1 RO-1 BAR-3"},
 	// The way to the source is cut for the whole of the stop.
 	"fetched-after-healing": {cutOff, "LINK-3 BAR-3", "AP-1 LOG-3 TXN-2"},
+	// Nothing cuts nodes off from each other.
+	"follower-knows-no-producers": {leadersChanged, "SC-7", "SC-1 SC-3 SC-4 SC-5 SC-6"},
+	// One coordinator after the other asks for ids.
+	"id-blocks-not-reserved": {coordinatorMoved, "SC-8", "SC-1 SC-3 SC-5 SC-6 SC-7"},
 }
 
 // outside is a defect's case as it is certified.
@@ -92,7 +102,7 @@ var showing = []string{
 	failedOver, "active-passive/source-killed/before-stop", "active-passive/restart/kill-9", "active-passive/restart/clean", followerLeads, heldOpen, cutOff,
 	"resumed/no-fault/none", "failback/no-fault/none", "fan-out/no-fault/none", "fan-in/no-fault/none", "chain-3/no-fault/none",
 	"single/no-fault/none", "single/restart/clean", "single/cleaning/delete-records", "single/epochs/init-producer-id",
-	"single-on-3/leaders/changed", "single-on-3/replicas/reassigned",
+	leadersChanged, coordinatorMoved,
 }
 
 // TestDefectsOutside certifies clusters with each defect that a story on clusters which

@@ -44,8 +44,16 @@ func amidStops() []Scenario {
 	}
 }
 
-// Outside are scenarios that are played on a target alone.
-func Outside() []Scenario { return amidStops() }
+// Outside are scenarios that are played on a target alone: those of stops without gates,
+// and what befalls a cluster by itself where nothing of ours is between its nodes.
+func Outside() []Scenario {
+	three := topologies.Single().On(3)
+	name := three.Name + "-on-3/outside/"
+	return append(amidStops(),
+		Scenario{Name: name + "leaders-changed", Topology: three, Disturb: []history.DisturbanceName{history.LeaderChange, history.LeaderChange, history.Reassignment}},
+		Scenario{Name: name + "coordinator-moved", Topology: three, Disturb: []history.DisturbanceName{history.CoordinatorMove}},
+	)
+}
 
 const (
 	// amidMost is the longest wait from the stop's request until something befalls

@@ -94,7 +94,7 @@ type Unplayed struct {
 // Scenarios are those up to a level that the target can play, and the others with
 // what keeps it from them.
 func (t *Target) Scenarios(level contract.Level) (play []Scenario, not []Unplayed) {
-	for _, sc := range append(Scenarios(Default), amidStops()...) {
+	for _, sc := range append(Scenarios(Default), Outside()...) {
 		if sc.Level() > level {
 			continue
 		}
@@ -188,7 +188,7 @@ func (t *Target) cant(sc Scenario) string {
 		switch {
 		case d == history.CleanRestart && !can.Stop:
 			return noStop
-		case d == history.KillRestart && !can.Kill:
+		case (d == history.KillRestart || d == history.CoordinatorMove) && !can.Kill:
 			return noKill
 		case d == history.Retention, d == history.Compaction:
 			return noPace

@@ -31,7 +31,7 @@ func fetch(e *env.Env) wire.API {
 			resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
 			return resp, nil
 		}
-		if mirrors.refuses(req.Listener) {
+		if mirrors.refuses(req.ClientID) {
 			resp.ErrorCode = kerr.UnknownServerError.Code
 			return resp, nil
 		}

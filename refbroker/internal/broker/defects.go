@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -134,7 +133,7 @@ const (
 )
 
 // mirrorsOf is what a source that is wrong knows of its mirrors: when each has
-// fetched last, by the listener on which it comes.
+// fetched last, by the client id that it gives itself, which names it.
 type mirrorsOf struct {
 	wrong bool
 	mu    sync.Mutex
@@ -146,16 +145,16 @@ func mirrorsOfSource(s defect.Set) *mirrorsOf {
 }
 
 // refuses says whether a fetch is refused since another mirror is gone.
-func (m *mirrorsOf) refuses(listener string) (refused bool) {
-	if !m.wrong || !strings.HasPrefix(listener, "mirror-") {
+func (m *mirrorsOf) refuses(client string) (refused bool) {
+	if !m.wrong || !mirror.IsFetching(client) {
 		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	m.last[listener] = now
+	m.last[client] = now
 	for other, at := range m.last {
-		refused = refused || other != listener && now.Sub(at) > lostAfter && now.Sub(at) < lostUntil
+		refused = refused || other != client && now.Sub(at) > lostAfter && now.Sub(at) < lostUntil
 	}
 	return refused
 }

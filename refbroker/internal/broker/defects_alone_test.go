@@ -131,13 +131,13 @@ func TestDefectOfASourceThatLosesAMirror(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrong, right := mirrorsOfSource(set), mirrorsOfSource(defect.Set{})
 		for _, m := range []*mirrorsOf{wrong, right} {
-			require.False(t, m.refuses("mirror-a-to-b"))
-			require.False(t, m.refuses("mirror-a-to-c"), "both are there")
+			require.False(t, m.refuses("watershed-mirror-B-a-to-b"))
+			require.False(t, m.refuses("watershed-mirror-C-a-to-c"), "both are there")
 			time.Sleep(lostAfter + time.Millisecond)
-			require.False(t, m.refuses("client"))
-			require.Equal(t, m == wrong, m.refuses("mirror-a-to-c"), "the other is gone")
+			require.False(t, m.refuses("watershed-mirror"))
+			require.Equal(t, m == wrong, m.refuses("watershed-mirror-C-a-to-c"), "the other is gone")
 			time.Sleep(lostUntil)
-			require.False(t, m.refuses("mirror-a-to-c"))
+			require.False(t, m.refuses("watershed-mirror-C-a-to-c"))
 		}
 	})
 }

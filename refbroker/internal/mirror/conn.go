@@ -50,7 +50,7 @@ func dial(ctx context.Context, w Way, addr, clusterID string, topics ...string) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to source broker %s: %w", addr, err)
 	}
-	c := &conn{Conn: nc, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))}
+	c := &conn{Conn: nc, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(w.client))}
 	meta, err := c.greet(ctx, w, addr, clusterID, topics)
 	if err != nil {
 		_ = nc.Close()

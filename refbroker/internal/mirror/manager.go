@@ -222,7 +222,7 @@ func (m *Manager) linkOf(ctx context.Context, mirror *quorum.Mirror) *link {
 	}
 	var l *link
 	l = newLink(m.cluster, mirror, m.host, topics, func(addr string) *fetcher {
-		f := newFetcher(l.way, m.log.With("mirror", mirror.Name), addr, ExpectedCluster(m.defects, mirror.SourceClusterID), m.defects.Has(defect.LateFetchAppended))
+		f := newFetcher(l.way.fetching(m.cluster, mirror.Name), m.log.With("mirror", mirror.Name), addr, ExpectedCluster(m.defects, mirror.SourceClusterID), m.defects.Has(defect.LateFetchAppended))
 		f.throttle = l.throttle
 		f.blind = m.defects.Has(defect.DownstreamNotRealigned)
 		m.wg.Go(func() { f.run(life) })

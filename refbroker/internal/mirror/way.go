@@ -21,16 +21,28 @@ type Way struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	who  *auth.Client
 	err  error
+	// client is the client id of requests.
+	client string
 }
 
 // WayTo reads the way to a mirror's source from the mirror's configs. What is wrong
 // with them (a file of certificates that this node has not, say) is the error of
 // each connection.
 func WayTo(h host.Host, configs map[string]string) Way {
-	w := Way{dial: h.Dial}
+	w := Way{dial: h.Dial, client: clientID}
 	w.who, w.err = auth.ReadClient(configs)
 	return w
 }
+
+// fetching is the way as it is gone for the records of a mirror: who runs the source is
+// told by the client id which mirror of which cluster asks for what.
+func (w Way) fetching(cluster, mirror string) Way {
+	w.client = strings.Join([]string{clientID, cluster, mirror}, "-")
+	return w
+}
+
+// IsFetching says whether a client id is one by which a mirror fetches records.
+func IsFetching(client string) bool { return strings.HasPrefix(client, clientID+"-") }
 
 // CheckWay refuses configs by which no source can be reached from this node.
 func CheckWay(configs map[string]string) error {
