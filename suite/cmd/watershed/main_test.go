@@ -70,7 +70,9 @@ func TestWhatIsKnown(t *testing.T) {
 		require.NotEmpty(t, out, args)
 		require.Empty(t, errs, args)
 	}
-	_, out, _ := called(t, "explain", "bar")
+	_, out, _ := called(t, "doctor")
+	require.Regexp(t, `(?m)^java  .*\n^Apache Kafka's jars  .*\n^images  `, out)
+	_, out, _ = called(t, "explain", "bar")
 	require.Contains(t, out, "BAR-1   L")
 	require.Contains(t, out, "BAR-2   L")
 	require.NotContains(t, out, "RO-1")
