@@ -3,6 +3,7 @@ package bundle
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,6 +33,8 @@ type Options struct {
 	Around []Place
 	// MaxFile is the size from which on a raw log is left out, in bytes; 0 for 256 MiB.
 	MaxFile int64
+
+	maxText int64 // 0 for the package's
 }
 
 // Place is an offset in the log of one partition on one node.
@@ -161,10 +164,10 @@ func isThere(path string) bool {
 func (p *packer) file(at, rel string, size int64) error {
 	e := entry{File: File{Path: path.Join(RunDir, rel), Size: size}, disk: at}
 	if isText(rel) {
-		if size > maxText {
-			sum, err := sumOf(at)
-			p.leave(rel, size, sum, Large, fmt.Sprintf("text of more than %d bytes", maxText))
-			return err
+		if most := cmp.Or(p.o.maxText, maxText); size > most {
+			// It was not looked through for secrets, so its checksum is not told either.
+			p.leave(rel, size, "", Large, fmt.Sprintf("text of more than %d bytes", most))
+			return nil
 		}
 		e.text = true
 		if err := e.seal(p.o.Secrets); err != nil {
@@ -220,11 +223,6 @@ func scan(at string, secrets []string) (secret bool, sum string, err error) {
 			return false, "", err
 		}
 	}
-}
-
-func sumOf(at string) (string, error) {
-	_, sum, err := scan(at, nil)
-	return sum, err
 }
 
 func sumOfBytes(data []byte) string {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -43,6 +42,8 @@ type Certification struct {
 
 // Certificate is what a certification came to.
 type Certificate struct {
+	// Found is what was certified.
+	Found    *Found
 	Results  []*Result
 	Unplayed []Unplayed
 	// higher are scenarios that the target can play above the level that was asked for.
@@ -68,7 +69,7 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	if err := writable(c.Folder); err != nil {
 		return nil, err
 	}
-	t, err := FindTarget(ctx, c.Target, strconv.FormatUint(c.Seed, 36))
+	t, err := FindTarget(ctx, c.Target, runOf(c.Seed))
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +79,7 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	if err := t.Allowed(ctx); err != nil {
 		return nil, err
 	}
-	level := t.most()
-	if c.Level != nil {
-		level = min(level, *c.Level)
-	}
-	play, not := t.Scenarios(level)
-	if c.Scenarios != nil {
-		play = slices.DeleteFunc(play, func(s Scenario) bool { return !c.Scenarios(s) })
-	}
+	play, not, level := c.choose(t)
 	if slices.ContainsFunc(play, Scenario.cutsOff) {
 		if err := t.WayClear(ctx); err != nil {
 			return nil, err
@@ -95,7 +89,10 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		return nil, errors.New("the target can play none of these scenarios: " + whyNot(not))
 	}
 	slices.SortStableFunc(play, func(a, b Scenario) int { return int(a.Level()) - int(b.Level()) })
-	cert := &Certificate{Unplayed: not}
+	cert := &Certificate{Found: c.found(t), Unplayed: not}
+	if err := cert.Found.save(c.Folder); err != nil {
+		return nil, err
+	}
 	for i, sc := range play {
 		if ctx.Err() != nil {
 			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("stopped early, after %d of %d scenarios: %w", i, len(play), context.Cause(ctx)))
@@ -138,6 +135,19 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		return cert, err
 	}
 	return cert, nil
+}
+
+// choose says what is to be played on a target, what can't be, and up to which level.
+func (c Certification) choose(t *Target) (play []Scenario, not []Unplayed, level contract.Level) {
+	level = t.most()
+	if c.Level != nil {
+		level = min(level, *c.Level)
+	}
+	play, not = t.Scenarios(level)
+	if c.Scenarios != nil {
+		play = slices.DeleteFunc(play, func(s Scenario) bool { return !c.Scenarios(s) })
+	}
+	return play, not, level
 }
 
 // sum makes the report of what was played.

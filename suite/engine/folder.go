@@ -24,8 +24,12 @@ var runName = regexp.MustCompile(`^run-\d{8}-\d{6}\.\d{3}-\d+$`)
 // NewRunFolder makes the folder of one run's evidence below out, points the
 // link out/latest to it, and removes the oldest runs' folders unless keepAll, but
 // none of a run that goes on, in whichever process. The folder is the caller's
-// until leave is called, or its process ends.
+// until leave is called, or its process ends. Its path is absolute: brokers are told
+// paths within it, and work in folders of their own.
 func NewRunFolder(out string, seed uint64, keepAll bool, now time.Time) (folder string, leave func(), err error) {
+	if out, err = filepath.Abs(out); err != nil {
+		return "", nil, fmt.Errorf("make the folder for evidence: %w", err)
+	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", nil, fmt.Errorf("make the folder for evidence: %w", err)
 	}

@@ -30,6 +30,16 @@ func TestRunFolders(t *testing.T) {
 	}
 }
 
+// Brokers are told paths within it, and work in folders of their own.
+func TestARunFolderHasAnAbsolutePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	folder, leave, err := NewRunFolder("out", 7, false, time.Now())
+	require.NoError(t, err)
+	defer leave()
+	require.True(t, filepath.IsAbs(folder), folder)
+	require.DirExists(t, "out/latest/")
+}
+
 func TestRunFolderLeavesOtherThingsAlone(t *testing.T) {
 	out := t.TempDir()
 	mine := filepath.Join(out, "run-mine")

@@ -56,7 +56,16 @@ func (t *Target) Profile() check.Profile { return check.Profile(t.file.Profile) 
 
 // fit gives a scenario the names, the nodes and the profile that it has on the target.
 func (t *Target) fit(sc Scenario) Scenario {
-	sc.space = t.file.Prefix + t.run + "-" + strconv.FormatInt(t.stories.Add(1), 10) + "-"
+	return t.fitIn(sc, t.space(t.stories.Add(1)))
+}
+
+// space begins the names of a story, by its number.
+func (t *Target) space(number int64) string {
+	return t.file.Prefix + t.run + "-" + strconv.FormatInt(number, 10) + "-"
+}
+
+func (t *Target) fitIn(sc Scenario, space string) Scenario {
+	sc.space = space
 	sc.Topology = fixtures.NodesOf(sc.Topology, t.seen).In(sc.space)
 	sc.Profile = t.Profile()
 	sc.ungated = true

@@ -62,7 +62,7 @@ func bundled(t *testing.T, latest, table string) {
 	code, again, errs = called(t, "judge", forged)
 	require.Equal(t, exitViolated, code)
 	require.Contains(t, again, "is recorded as held, and is violated")
-	require.Contains(t, errs, "1 verdicts are not those that the bundle says")
+	require.Contains(t, errs, "the bundle says 1 things that are not so")
 
 	// Raw logs that were left out can't be judged, and are no violation.
 	code, said, errs = called(t, "bundle", latest, "--product", "x", "--out", t.TempDir(), "--max-log", "1")
