@@ -188,6 +188,7 @@ var defectCases = []defectCase{
 	{name: "fetched-after-healing", scenario: healedLate, primary: "LINK-3 BAR-3", secondary: "AP-1 LOG-3 TXN-2"},
 	{name: "other-cluster-accepted", scenario: operated, primary: "LINK-4"},
 	{name: "epochs-go-backwards", scenario: failedOver, primary: "LOG-3", secondary: "AP-1 LOG-5 TXN-2"},
+	{name: "epochs-cached-with-leadership", scenario: failedOver, primary: "LOG-5", secondary: "AP-1"},
 	{name: "epoch-below-log", scenario: chained, primary: "LOG-5", secondary: "LOG-3"},
 	// The mirror hangs where the logs differ: what it does not show is not judged.
 	{name: "downstream-not-realigned", scenario: chained, primary: "CH-3 LOG-1", secondary: "PSM-8 RO-2 BAR-3 CH-1 CH-2 CH-4 PSM-4 TXN-2 TXN-3"},
