@@ -43,7 +43,7 @@ func replicasOf(t *testing.T, logs ...[]byte) Side {
 // Transactions that open with what decompresses to very much: their first keys are
 // named, and where names were not read the finding says so.
 func TestBombsAreNamedInBoundedMemory(t *testing.T) {
-	const each, room = 12 << 20, 56 << 20
+	const each, room = 12 << 20, 24 << 20
 	for _, packer := range packers {
 		t.Run(packer, func(t *testing.T) {
 			gap := bomb(packer, data(0, 1, 0, 99, "k1", "k2", "k3", "k4"), each)
@@ -53,8 +53,9 @@ func TestBombsAreNamedInBoundedMemory(t *testing.T) {
 				specs = append(specs, bomb(packer, inTxn(data(0, 10+id, 0, 0, fmt.Sprint("t", id))), each))
 			}
 			all := log(specs...)
-			r, took := within(t, replicasOf(t, all, all, all))
-			require.Less(t, took, int64(room), "%d bytes of logs", r.Bytes)
+			r, took := within(t, replicasOf(t, all))
+			t.Logf("%d bytes of logs, %d of memory", r.Bytes, took)
+			require.Less(t, took, int64(room))
 			var text strings.Builder
 			require.NoError(t, r.Text(&text))
 			var opened []string
@@ -118,7 +119,8 @@ func TestLargeBatchesAreJudgedInBoundedMemory(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			whole := make(0)
 			r, took := within(t, replicasOf(t, whole, whole, test.other))
-			require.Less(t, took, int64(room), "%d bytes of logs", r.Bytes)
+			t.Logf("%d bytes of logs, %d of memory", r.Bytes, took)
+			require.Less(t, took, int64(room))
 			require.Equal(t, test.want, brief(r, Possible))
 		})
 	}
@@ -127,9 +129,12 @@ func TestLargeBatchesAreJudgedInBoundedMemory(t *testing.T) {
 // Batches that a cleaner thinned are compared as far as is read; that some of it was
 // not is told.
 func TestThinnedBombsAreCompared(t *testing.T) {
-	const room = 64 << 20
+	const room = 40 << 20
 	for _, packer := range packers {
 		for _, size := range []int{6 << 20, 51 << 20} {
+			if testing.Short() && size > comparedBytes && packer != "zstd" {
+				continue // the others are its like
+			}
 			t.Run(fmt.Sprint(packer, " ", size>>20), func(t *testing.T) {
 				one := bomb(packer, plain(0, "k1", "k2", "k3"), size)
 				two := one
@@ -138,7 +143,8 @@ func TestThinnedBombsAreCompared(t *testing.T) {
 				binary.BigEndian.PutUint32(thinned[23:], 2) // it had three
 				thinned = append(seal(thinned), log(one, plain(0, "k4"))[len(one.encode(0)):]...)
 				r, took := within(t, replicasOf(t, whole, thinned))
-				require.Less(t, took, int64(room), "%d bytes of logs", r.Bytes)
+				t.Logf("%d bytes of logs, %d of memory", r.Bytes, took)
+				require.Less(t, took, int64(room))
 				require.Empty(t, brief(r, Possible))
 				if size < comparedBytes {
 					require.Empty(t, r.Findings)

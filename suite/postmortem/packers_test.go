@@ -15,6 +15,9 @@ import (
 
 var packers = []string{"gzip", "snappy", "xerial", "lz4", "zstd"}
 
+// zstdWriter is one for all, since it is costly to make.
+var zstdWriter, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(128<<10)) // the options are right
+
 // packed compresses a batch's records as clients do. The codec is as in the batch's
 // attributes.
 func packed(packer string, records []byte) (codec int16, out []byte) {
@@ -30,11 +33,8 @@ func packed(packer string, records []byte) (codec int16, out []byte) {
 	case "lz4":
 		codec, w = int16(wirelog.LZ4), lz4.NewWriter(&b)
 	case "zstd":
-		z, err := zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(128<<10))
-		if err != nil {
-			panic(err) // its options are wrong
-		}
-		codec, w = int16(wirelog.Zstd), z
+		codec, w = int16(wirelog.Zstd), zstdWriter
+		zstdWriter.Reset(&b)
 	case "snappy":
 		return int16(wirelog.Snappy), snappy.Encode(nil, records)
 	case "xerial":
