@@ -20,7 +20,7 @@ func bomb(packer string, s spec, size int) spec {
 
 // within judges, and returns how many bytes were asked for meanwhile, given back or
 // not: no more than that can have been in use at once.
-func within(t *testing.T, sides ...Side) (r *Report, took int64) {
+func judgedWithin(t *testing.T, sides ...Side) (r *Report, took int64) {
 	t.Helper()
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -53,7 +53,7 @@ func TestBombsAreNamedInBoundedMemory(t *testing.T) {
 				specs = append(specs, bomb(packer, inTxn(data(0, 10+id, 0, 0, fmt.Sprint("t", id))), each))
 			}
 			all := log(specs...)
-			r, took := within(t, replicasOf(t, all))
+			r, took := judgedWithin(t, replicasOf(t, all))
 			t.Logf("%d bytes of logs, %d of memory", r.Bytes, took)
 			require.Less(t, took, int64(room))
 			var text strings.Builder
@@ -118,7 +118,7 @@ func TestLargeBatchesAreJudgedInBoundedMemory(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			whole := make(0)
-			r, took := within(t, replicasOf(t, whole, whole, test.other))
+			r, took := judgedWithin(t, replicasOf(t, whole, whole, test.other))
 			t.Logf("%d bytes of logs, %d of memory", r.Bytes, took)
 			require.Less(t, took, int64(room))
 			require.Equal(t, test.want, brief(r, Possible))
@@ -142,7 +142,7 @@ func TestThinnedBombsAreCompared(t *testing.T) {
 				whole, thinned := log(one, plain(0, "k4")), append(one.encode(0)[:0:0], two.encode(0)...)
 				binary.BigEndian.PutUint32(thinned[23:], 2) // it had three
 				thinned = append(seal(thinned), log(one, plain(0, "k4"))[len(one.encode(0)):]...)
-				r, took := within(t, replicasOf(t, whole, thinned))
+				r, took := judgedWithin(t, replicasOf(t, whole, thinned))
 				t.Logf("%d bytes of logs, %d of memory", r.Bytes, took)
 				require.Less(t, took, int64(room))
 				require.Empty(t, brief(r, Possible))

@@ -20,7 +20,7 @@ func (r *Report) Text(w io.Writer) error {
 		}
 		s.WriteString("\n")
 	}
-	fmt.Fprintf(&s, "%d partitions, %d bytes of segments", len(r.Partitions), r.Bytes)
+	fmt.Fprintf(&s, "%s, %d bytes of segments", many(int64(len(r.Partitions)), "partition"), r.Bytes)
 	if r.Internal > 0 {
 		fmt.Fprintf(&s, "; %d folders of internal topics left out", r.Internal)
 	}

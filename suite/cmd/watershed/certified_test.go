@@ -84,7 +84,7 @@ mirroring:
 }
 
 // unpacked opens the one bundle that certify has told of.
-func unpacked(t *testing.T, errs string) (file, dir string, m *bundle.Manifest) {
+func unpackedBundle(t *testing.T, errs string) (file, dir string, m *bundle.Manifest) {
 	t.Helper()
 	told := regexp.MustCompile(`bundle (\S+\.tar\.gz), sha256 [0-9a-f]{64}`).FindStringSubmatch(errs)
 	require.NotNil(t, told, errs)
@@ -100,7 +100,7 @@ func TestTheBundleOfACertificateIsJudged(t *testing.T) {
 	file, out := targetOf(t), t.TempDir()
 	code, table, errs := called(t, "certify", "--target", file, "--seed", "7", "--out", out, "--level", "L1")
 	require.Equal(t, exitHeld, code, "%s\n%s", table, errs)
-	archive, dir, m := unpacked(t, errs)
+	archive, dir, m := unpackedBundle(t, errs)
 	code, again, errs := called(t, "judge", archive)
 	require.Equal(t, exitHeld, code, "%s\n%s", again, errs)
 	require.NotContains(t, again, "differs")
@@ -146,7 +146,7 @@ func chosen(t *testing.T, file string) {
 	t.Helper()
 	code, table, errs := called(t, "certify", "--target", file, "--out", t.TempDir(), "single/no-fault/none")
 	require.Equal(t, exitHeld, code, "%s\n%s", table, errs)
-	archive, _, m := unpacked(t, errs)
+	archive, _, m := unpackedBundle(t, errs)
 	require.Equal(t, "none: scenarios were chosen", m.Facts["level"])
 	code, again, errs := called(t, "judge", archive)
 	require.Equal(t, exitHeld, code, "%s\n%s", again, errs)
