@@ -31,7 +31,11 @@ func packed(packer string, records []byte) (codec int16, out []byte) {
 		}
 		codec, w = int16(wirelog.Gzip), z
 	case "lz4":
-		codec, w = int16(wirelog.LZ4), lz4.NewWriter(&b)
+		z := lz4.NewWriter(&b)
+		if err := z.Apply(lz4.BlockSizeOption(lz4.Block64Kb)); err != nil { // as Java clients do
+			panic(err) // there is no such size
+		}
+		codec, w = int16(wirelog.LZ4), z
 	case "zstd":
 		codec, w = int16(wirelog.Zstd), zstdWriter
 		zstdWriter.Reset(&b)
