@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"watershed.example/fixtures/secrets"
 )
 
 // golden segments make a run's log.
@@ -120,8 +122,8 @@ func TestSecretsNeverEnterABundle(t *testing.T) {
 		"s/tls/client.PEM":                  "plain-secret-7",
 		"s/broker.jks":                      "plain-secret-8",
 		"s/logs/B/1/t2-0/binary.bin":        strings.Repeat("x", 1<<20-5) + password + "y",
-		"junit.xml":                         "<x>" + xmlText(odd) + "</x>",
-		"s/more.jsonl":                      `{"note": "` + jsonText(odd) + `"}`,
+		"junit.xml":                         "<x>" + inXML(t, odd) + "</x>",
+		"s/more.jsonl":                      `{"note": ` + inJSON(t, odd) + `}`,
 		"s/plain.txt":                       "so: " + odd,
 		"s/logs/B/1/t2-0/" + "00.timeindex": "harmless",
 	})
@@ -133,7 +135,7 @@ func TestSecretsNeverEnterABundle(t *testing.T) {
 	var all bytes.Buffer
 	_, err = all.ReadFrom(z)
 	require.NoError(t, err)
-	for _, secret := range []string{"plain-secret", password, odd, jsonText(odd), xmlText(odd), "77}"} {
+	for _, secret := range []string{"plain-secret", password, odd, strings.Trim(inJSON(t, odd), `"`), inXML(t, odd), "77}"} {
 		require.NotContains(t, all.String(), secret)
 	}
 	m, dir := opened(t, file)
@@ -154,8 +156,18 @@ func TestSecretsNeverEnterABundle(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(data, &target), "%s", data)
 	require.Equal(t, 5, target.TokenCount)
-	require.Equal(t, taken, target.Sasl["password"])
+	require.Equal(t, secrets.Taken, target.Sasl["password"])
 	require.Equal(t, "PLAIN", target.Sasl["mechanism"])
+}
+
+// A text that is too large is not looked through for secrets, and its checksum would help
+// to guess one.
+func TestALargeTextIsLeftOutWithoutAChecksum(t *testing.T) {
+	m, dir := opened(t, written(t, aRun(t, map[string]string{"s/history.jsonl": strings.Repeat("x", 1000)}), Options{maxText: 999}))
+	k := slices.IndexFunc(m.LeftOut, func(l LeftOut) bool { return l.Reason == Large })
+	require.Equal(t, LeftOut{Path: "run/s/history.jsonl", Size: 1000, Why: "text of more than 999 bytes", Reason: Large}, m.LeftOut[k])
+	require.NoFileExists(t, filepath.Join(dir, "run/s/history.jsonl"))
+	require.True(t, m.Lacks("run/s"), "it can't be judged anew")
 }
 
 func TestALargeLogIsLeftOutButForFindings(t *testing.T) {
@@ -303,7 +315,8 @@ func TestATamperedBundleIsRefused(t *testing.T) {
 		{"a link", same, []*tar.Header{{Name: "run/link", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}, `entry "run/link" is no regular file`},
 		{"a device", same, []*tar.Header{{Name: "run/null", Typeflag: tar.TypeChar}}, `entry "run/null" is no regular file`},
 		{"twice", same, []*tar.Header{{Name: "run/s/run.json", Size: 1}}, `entry "run/s/run.json" is there twice`},
-		{"a file where a folder is", same, []*tar.Header{{Name: "run/s/run.json/x", Size: 1}}, `entry "run/s/run.json/x"`},
+		{"a file where a folder is", same, []*tar.Header{{Name: "run/s/run.json/x", Size: 1}}, "file run/s/run.json/x was put into it later"},
+		{"more bytes than it had", at("run/s/history.jsonl", func(data []byte) ([]byte, bool) { return append(data, make([]byte, 1<<20)...), true }), nil, "file run/s/history.jsonl is not what it was: it has 1048579 bytes, manifest.json says 3"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

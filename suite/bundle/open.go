@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Bounds of what [Open] unpacks: a small archive can hold a lot of zeroes.
@@ -43,7 +44,7 @@ func open(file, into string) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("is no bundle: %w", err)
 	}
-	sums, err := unpack(tar.NewReader(z), into)
+	m, err := unpack(tar.NewReader(z), into)
 	if err != nil {
 		return nil, err
 	}
@@ -51,78 +52,190 @@ func open(file, into string) (*Manifest, error) {
 	if _, err := io.Copy(io.Discard, z); err != nil {
 		return nil, fmt.Errorf("is torn: %w", err)
 	}
-	want, err := readSums(filepath.Join(into, SumsFile))
-	if err != nil {
-		return nil, err
-	}
-	delete(sums, SumsFile)
-	for _, name := range sorted(sums) {
-		switch sum, ok := want[name]; {
-		case !ok:
-			return nil, fmt.Errorf("file %s was put into it later: %s does not know it", name, SumsFile)
-		case sum != sums[name]:
-			return nil, fmt.Errorf("file %s is not what it was: its checksum is %s, %s says %s", name, sums[name], SumsFile, sum)
-		}
-	}
-	for _, name := range sorted(want) {
-		if _, ok := sums[name]; !ok {
-			return nil, fmt.Errorf("file %s is missing", name)
-		}
-	}
-	data, err := readHead(filepath.Join(into, ManifestFile))
-	if err != nil {
-		return nil, err
-	}
-	m, err := decode(data)
-	if err != nil {
-		return nil, err
-	}
-	delete(sums, ManifestFile)
-	for _, listed := range m.Files {
-		if sums[listed.Path] != listed.SHA256 {
-			return nil, fmt.Errorf("file %s is not the one that %s lists", listed.Path, ManifestFile)
-		}
-		delete(sums, listed.Path)
-	}
-	for _, name := range sorted(sums) {
-		return nil, fmt.Errorf("file %s is not listed in %s", name, ManifestFile)
-	}
 	return m, nil
 }
 
-// unpack writes the archive's files below into, and returns their checksums.
-func unpack(t *tar.Reader, into string) (map[string]string, error) {
+// head is what an archive begins with, and says of all that follows.
+type head struct {
+	manifest *Manifest
+	size     map[string]int64
+	sum      map[string]string
+}
+
+// unpack writes the archive's files below into. What they are is known from the first two
+// of them; what is another file, or more bytes than those say, is not unpacked.
+func unpack(t *tar.Reader, into string) (*Manifest, error) {
 	root, err := os.OpenRoot(into) // nothing gets out of it, whatever the names say
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }() // the files were closed
-	sums := map[string]string{}
-	var all int64
+	said, err := begin(t, root)
+	if err != nil {
+		return nil, err
+	}
+	if err := room(into, said.size); err != nil {
+		return nil, err
+	}
+	there := map[string]bool{SumsFile: true, ManifestFile: true}
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			return sums, nil
+			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("is torn or no archive: %w", err)
 		}
-		name := h.Name
-		switch {
-		case h.Typeflag != tar.TypeReg:
-			return nil, fmt.Errorf("entry %q is no regular file", name)
-		case !filepath.IsLocal(filepath.FromSlash(name)) || strings.Contains(name, `\`) || filepath.ToSlash(filepath.Clean(filepath.FromSlash(name))) != name:
-			return nil, fmt.Errorf("entry %q points out of the bundle", name)
-		case sums[name] != "":
-			return nil, fmt.Errorf("entry %q is there twice", name)
-		case h.Size > maxUnpacked-all || len(sums) >= maxFiles:
-			return nil, fmt.Errorf("entry %q: unpacked it is more than %d bytes or %d files", name, int64(maxUnpacked), maxFiles)
+		if err := regular(h); err != nil {
+			return nil, err
 		}
-		all += h.Size // which any other order lets overflow
-		if sums[name], err = unpackOne(root, filepath.FromSlash(name), t); err != nil {
-			return nil, fmt.Errorf("entry %q: %w", name, err)
+		switch size, known := said.size[h.Name]; {
+		case there[h.Name]:
+			return nil, fmt.Errorf("entry %q is there twice", h.Name)
+		case !known:
+			return nil, fmt.Errorf("file %s was put into it later: %s does not know it", h.Name, SumsFile)
+		case h.Size != size:
+			return nil, fmt.Errorf("file %s is not what it was: it has %d bytes, %s says %d", h.Name, h.Size, ManifestFile, size)
+		}
+		there[h.Name] = true
+		sum, err := unpackOne(root, filepath.FromSlash(h.Name), t)
+		if err != nil {
+			return nil, fmt.Errorf("entry %q: %w", h.Name, err)
+		}
+		if sum != said.sum[h.Name] {
+			return nil, fmt.Errorf("file %s is not what it was: its checksum is %s, %s says %s", h.Name, sum, SumsFile, said.sum[h.Name])
 		}
 	}
+	for _, name := range sorted(said.sum) {
+		if !there[name] {
+			return nil, fmt.Errorf("file %s is missing", name)
+		}
+	}
+	return said.manifest, nil
+}
+
+// regular says whether an entry is a file within the bundle.
+func regular(h *tar.Header) error {
+	switch name := h.Name; {
+	case h.Typeflag != tar.TypeReg:
+		return fmt.Errorf("entry %q is no regular file", name)
+	case !isInside(name):
+		return fmt.Errorf("entry %q points out of the bundle", name)
+	}
+	return nil
+}
+
+func isInside(name string) bool {
+	return filepath.IsLocal(filepath.FromSlash(name)) && !strings.Contains(name, `\`) && filepath.ToSlash(filepath.Clean(filepath.FromSlash(name))) == name
+}
+
+// begin reads the checksums and the manifest, which an archive has before all else, and
+// holds the one to the other.
+func begin(t *tar.Reader, root *os.Root) (*head, error) {
+	raw := map[string][]byte{}
+	for range 2 {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("is torn or no archive: %w", err)
+		}
+		if err := regular(h); err != nil {
+			return nil, err
+		}
+		if h.Name != SumsFile && h.Name != ManifestFile || raw[h.Name] != nil {
+			break
+		}
+		if h.Size > maxHead {
+			return nil, fmt.Errorf("file %s has %d bytes", h.Name, h.Size)
+		}
+		data, err := io.ReadAll(t)
+		if err != nil {
+			return nil, fmt.Errorf("entry %q: %w", h.Name, err)
+		}
+		if err := root.WriteFile(h.Name, data, 0o644); err != nil {
+			return nil, fmt.Errorf("entry %q: %w", h.Name, err)
+		}
+		raw[h.Name] = data
+	}
+	for _, name := range []string{SumsFile, ManifestFile} {
+		if raw[name] == nil {
+			return nil, fmt.Errorf("file %s is missing, with which it has to begin", name)
+		}
+	}
+	sums, err := readSums(raw[SumsFile])
+	if err != nil {
+		return nil, err
+	}
+	if sum := sumOfBytes(raw[ManifestFile]); sums[ManifestFile] != sum {
+		return nil, fmt.Errorf("file %s is not what it was: its checksum is %s, %s says %s", ManifestFile, sum, SumsFile, sums[ManifestFile])
+	}
+	m, err := decode(raw[ManifestFile])
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := m.sizes()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range m.Files {
+		if sums[f.Path] != f.SHA256 {
+			return nil, fmt.Errorf("file %s is not the one that %s lists", f.Path, ManifestFile)
+		}
+	}
+	for _, name := range sorted(sums) {
+		if _, listed := sizes[name]; !listed && name != ManifestFile {
+			return nil, fmt.Errorf("file %s is not listed in %s", name, ManifestFile)
+		}
+	}
+	return &head{manifest: m, size: sizes, sum: sums}, nil
+}
+
+// sizes are those of the manifest's files, by their paths, which together are no more than
+// is unpacked.
+func (m *Manifest) sizes() (map[string]int64, error) {
+	sizes := map[string]int64{}
+	var all int64
+	for _, f := range m.Files {
+		_, twice := sizes[f.Path]
+		switch {
+		case !strings.HasPrefix(f.Path, RunDir+"/") || !isInside(f.Path):
+			return nil, fmt.Errorf("%s: file %q is not within %s", ManifestFile, f.Path, RunDir)
+		case twice:
+			return nil, fmt.Errorf("%s: file %s is listed twice", ManifestFile, f.Path)
+		case f.Size < 0:
+			return nil, fmt.Errorf("%s: file %s has %d bytes", ManifestFile, f.Path, f.Size)
+		case f.Size > maxUnpacked-all || len(sizes) >= maxFiles: // any other order lets it overflow
+			return nil, fmt.Errorf("file %s: unpacked it is more than %d bytes or %d files", f.Path, int64(maxUnpacked), maxFiles)
+		}
+		all += f.Size
+		sizes[f.Path] = f.Size
+	}
+	return sizes, nil
+}
+
+// room says whether the disk takes what will be unpacked: a bundle that fills it up harms
+// more than its own judgement.
+func room(into string, sizes map[string]int64) error {
+	var all uint64
+	for _, size := range sizes {
+		all += uint64(size)
+	}
+	if free, known := available(into); known && all > free {
+		return fmt.Errorf("unpacked it has %d bytes, and the disk of %s has room for %d; TMPDIR names another folder", all, into, free)
+	}
+	return nil
+}
+
+// available is how many bytes the disk of a folder takes, where the system tells it. Tests
+// have another one.
+var available = func(folder string) (free uint64, known bool) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil {
+		return 0, false
+	}
+	return s.Bavail * uint64(s.Bsize), true
 }
 
 func unpackOne(root *os.Root, name string, r io.Reader) (sum string, err error) {
@@ -141,23 +254,7 @@ func unpackOne(root *os.Root, name string, r io.Reader) (sum string, err error) 
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// readHead reads the manifest or the checksums.
-func readHead(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("file %s is missing", filepath.Base(path))
-	}
-	if info.Size() > maxHead {
-		return nil, fmt.Errorf("file %s has %d bytes", filepath.Base(path), info.Size())
-	}
-	return os.ReadFile(path)
-}
-
-func readSums(path string) (map[string]string, error) {
-	data, err := readHead(path)
-	if err != nil {
-		return nil, err
-	}
+func readSums(data []byte) (map[string]string, error) {
 	all := map[string]string{}
 	for line := range strings.Lines(string(data)) {
 		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")

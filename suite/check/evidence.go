@@ -153,7 +153,7 @@ func (ev *Evidence) readRun() error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if err := ev.Run.Validate(); err != nil {
-		return fmt.Errorf("%s: %w", ev.Dir, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }

@@ -1,8 +1,12 @@
 package check
 
 import (
+	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,6 +180,55 @@ func TestLoadNamesWhatIsBad(t *testing.T) {
 			tc.spoil(t, dir)
 			_, err := Load(dir)
 			require.ErrorContains(t, err, tc.says)
+		})
+	}
+}
+
+// A plan may be somebody else's: it leads nowhere out of its folder, and has no more
+// looked for there than a run has.
+func TestAPlanStaysWithinItsFolder(t *testing.T) {
+	folder := newWorld(0).save(t)
+	outside := filepath.Join(filepath.Dir(folder), "outside")
+	require.NoError(t, os.CopyFS(outside, os.DirFS(filepath.Join(folder, LogsDir))))
+	good, err := Load(folder)
+	require.NoError(t, err)
+	require.NoError(t, good.Close())
+	many := slices.Repeat([]Episode{{Mirror: "m", Logs: "episodes/1"}}, 20_000)
+	for i := range many {
+		many[i].Number = int32(i + 1)
+	}
+	for _, tc := range []struct {
+		name  string
+		spoil func(*Run)
+		says  string
+	}{
+		{"logs beside it", func(r *Run) { r.Episodes = []Episode{{Number: 1, Mirror: "m", Logs: "../outside"}} }, `episodes[0].logs "../outside": want a folder within`},
+		{"logs far away", func(r *Run) { r.Episodes = []Episode{{Number: 1, Mirror: "m", Logs: "logs/../../../outside"}} }, "episodes[0].logs"},
+		{"logs anywhere", func(r *Run) { r.Episodes = []Episode{{Number: 1, Mirror: "m", Logs: outside}} }, "episodes[0].logs"},
+		{"logs of another system", func(r *Run) { r.Episodes = []Episode{{Number: 1, Mirror: "m", Logs: `..\outside`}} }, "episodes[0].logs"},
+		{"a cluster that is a way", func(r *Run) { r.Clusters[0].Name = "../A" }, `clusters[0].name "../A"`},
+		{"a cluster that is the folder above", func(r *Run) { r.Clusters[0].Name = ".." }, `clusters[0].name ".."`},
+		{"a cluster twice", func(r *Run) { r.Clusters[1].Name = r.Clusters[0].Name }, `clusters[1].name "A": it is there twice`},
+		{"a node that is none", func(r *Run) { r.Clusters[0].Nodes = []int32{-1} }, "clusters[0].nodes[0] -1"},
+		{"a node again and again", func(r *Run) { r.Clusters[0].Nodes = []int32{1, 1} }, "clusters[0].nodes[1] 1"},
+		{"a topic that is a way", func(r *Run) { r.Topics[0].Name = "a/../../t" }, `topics[0].name "a/../../t"`},
+		{"a topic without a name", func(r *Run) { r.Topics[0].Name = "" }, `topics[0].name ""`},
+		{"a topic with too long a name", func(r *Run) { r.Topics[0].Name = strings.Repeat("t", 250) }, "topics[0].name"},
+		{"a topic twice", func(r *Run) { r.Topics[1].Name = r.Topics[0].Name }, `topics[1].name "t": it is there twice`},
+		{"partitions without end", func(r *Run) { r.Topics[0].Partitions = math.MaxInt32 }, "topics[0].partitions 2147483647: want 1 to 100000"},
+		{"no partition", func(r *Run) { r.Topics[0].Partitions = 0 }, "topics[0].partitions 0"},
+		{"logs without end", func(r *Run) { r.Topics[0].Partitions, r.Episodes = 1000, many }, "logs, want at most 1048576"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			run := good.Run
+			run.Clusters, run.Topics = slices.Clone(run.Clusters), slices.Clone(run.Topics)
+			tc.spoil(&run)
+			data, err := json.Marshal(run)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(folder, RunFile), data, 0o644))
+			_, err = Load(folder)
+			require.ErrorContains(t, err, tc.says)
+			require.ErrorContains(t, err, filepath.Join(folder, RunFile))
 		})
 	}
 }

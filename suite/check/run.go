@@ -188,7 +188,7 @@ func (r *Run) unknown() []string {
 }
 
 // Validate says whether the plan is whole: names that edges use exist, and ids
-// are there.
+// are there. What it names lies within the evidence's folder.
 func (r *Run) Validate() error {
 	if r.Version != RunVersion {
 		return fmt.Errorf("run: version %d, want %d", r.Version, RunVersion)
@@ -200,6 +200,9 @@ func (r *Run) Validate() error {
 		if c.Name == "" || c.ID == "" {
 			return fmt.Errorf("run: cluster %q has id %q", c.Name, c.ID)
 		}
+	}
+	if err := r.confined(); err != nil {
+		return fmt.Errorf("run: %w", err)
 	}
 	for i, e := range r.Episodes {
 		if e.Number != int32(i+1) || e.Logs == "" || !slices.ContainsFunc(r.Edges, func(g Edge) bool { return g.Mirror == e.Mirror }) {

@@ -400,13 +400,37 @@ func (s *saga) sample(cluster string, n int32, when history.When) {
 	for _, topic := range sagaTopics {
 		m := modelOf(s.logs[cluster][topic], s.own[cluster][topic])
 		end, epoch := s.end(cluster, topic), s.epoch[cluster]
-		s.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: cluster, Node: 1, Topic: topic, HighWatermark: end, LastStableOffset: m.lso, LogEndOffset: end, LeaderEpoch: &epoch}})
+		s.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: cluster, Node: 1, Topic: topic, HighWatermark: end, LastStableOffset: m.lso, LogEndOffset: end, LeaderEpoch: &epoch, EpochEnds: epochEndsOf(s.logs[cluster][topic], epoch)}})
 		d := &history.Producers{Cluster: cluster, Node: 1, Topic: topic, When: when}
 		for _, id := range slices.Sorted(maps.Keys(m.producers)) {
 			d.Active = append(d.Active, m.producers[id])
 		}
 		s.add(history.Event{Kind: history.KindDescribeProducers, Producers: d})
 	}
+}
+
+// epochEndsOf is what a leader answers where epochs up to the given one end, as Kafka's
+// epoch cache does.
+func epochEndsOf(log []spec, epoch int32) (all []history.EpochEnd) {
+	for asked := range epoch + 1 {
+		e := history.EpochEnd{Asked: asked, Epoch: -1, End: -1}
+		latest := int32(-1)
+		for _, b := range log {
+			latest = b.epoch
+			if b.epoch > asked {
+				break
+			}
+			e.Epoch, e.End = b.epoch, b.base+b.count()
+		}
+		switch {
+		case e.Epoch < 0 && latest > asked:
+			e.Epoch, e.End = asked, log[0].base
+		case e.Epoch >= 0 && e.Epoch < asked && latest < asked: // later than the last one
+			e.Epoch, e.End = -1, -1
+		}
+		all = append(all, e)
+	}
+	return all
 }
 
 // promoted is the traffic on the promoted cluster, and what readers see of it.

@@ -79,7 +79,7 @@ var vacuousSamples = []struct {
 		none := int32(0)
 		for _, e := range s.events {
 			if e.Offsets != nil {
-				e.Offsets.LeaderEpoch = &none
+				e.Offsets.LeaderEpoch, e.Offsets.EpochEnds = &none, nil
 			}
 		}
 		for _, logs := range s.saved {
@@ -96,7 +96,7 @@ var vacuousSamples = []struct {
 		high := int32(99)
 		for _, e := range s.events {
 			if e.Offsets != nil {
-				e.Offsets.LeaderEpoch = &high
+				e.Offsets.LeaderEpoch, e.Offsets.EpochEnds = &high, nil
 			}
 		}
 		for _, logs := range s.saved {
@@ -109,6 +109,13 @@ var vacuousSamples = []struct {
 						}
 					}
 				}
+			}
+		}
+	}},
+	{"LOG-5", "fan-out", "no leader was asked where", func(_ *testing.T, s *saga) {
+		for _, e := range s.events {
+			if e.Offsets != nil {
+				e.Offsets.EpochEnds = nil
 			}
 		}
 	}},
@@ -212,6 +219,17 @@ func TestWhatWasNotSampledIsInconclusive(t *testing.T) {
 	}
 }
 
+// lastEnd changes the answer for the latest epoch that was asked for.
+func lastEnd(o *history.Offsets, change func(*history.EpochEnd)) bool {
+	ends := slices.Clone(o.EpochEnds)
+	if len(ends) == 0 {
+		return false
+	}
+	change(&ends[len(ends)-1])
+	o.EpochEnds = ends
+	return true
+}
+
 // badSamples are runs in which one requirement is violated.
 var badSamples = []struct {
 	id, name, shape string
@@ -230,6 +248,28 @@ var badSamples = []struct {
 	{id: "LOG-5", name: "behind after the stop", shape: "chain", episode: 3, anomaly: EpochBehind, offset: 2, spoil: func(t *testing.T, s *saga) {
 		s.edit(t, func(e *history.Event) bool {
 			return e.Episode == 3 && e.Offsets != nil && e.Offsets.Topic == "e" && e.Seq > s.seqOf(3, history.Stopped) && set(&e.Offsets.LeaderEpoch, 0)
+		})
+	}},
+	// As if an epoch of the destination's own had begun amid what is mirrored.
+	{id: "LOG-5", name: "an epoch of leadership while mirroring", shape: "failback", episode: 2, anomaly: EpochsMisplaced, offset: 30, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
+			return e.Episode == 2 && e.Offsets != nil && e.Offsets.Cluster == "A" && e.Offsets.Topic == "t" && e.Seq < s.seqOf(2, history.StopRequested) &&
+				lastEnd(e.Offsets, func(end *history.EpochEnd) { end.End = 30 })
+		})
+	}},
+	{id: "LOG-5", name: "an epoch that ends too early", shape: "chain", episode: 3, anomaly: EpochsMisplaced, offset: 57, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
+			return e.Episode == 3 && e.Offsets != nil && e.Offsets.Topic == "t" && e.Seq > s.seqOf(3, history.Stopped) && lastEnd(e.Offsets, func(end *history.EpochEnd) { end.End-- })
+		})
+	}},
+	{id: "LOG-5", name: "a later epoch than was asked for", shape: "chain", episode: 3, anomaly: EpochsMisplaced, offset: 58, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
+			return e.Episode == 3 && e.Offsets != nil && e.Offsets.Topic == "t" && e.Seq > s.seqOf(3, history.Stopped) && lastEnd(e.Offsets, func(end *history.EpochEnd) { end.Epoch++ })
+		})
+	}},
+	{id: "LOG-5", name: "epochs that nobody knows", shape: "chain", episode: 3, anomaly: EpochsMisplaced, offset: 0, spoil: func(t *testing.T, s *saga) {
+		s.edit(t, func(e *history.Event) bool {
+			return e.Episode == 3 && e.Offsets != nil && e.Offsets.Topic == "t" && e.Seq > s.seqOf(3, history.Stopped) && lastEnd(e.Offsets, func(end *history.EpochEnd) { end.Epoch, end.End = -1, -1 })
 		})
 	}},
 	{id: "LOG-5", name: "the barrier's own", shape: "fan-out", episode: 1, anomaly: EpochBehind, offset: 22, also: []string{"LOG-3"}, spoil: func(_ *testing.T, s *saga) {

@@ -75,7 +75,7 @@ var badShapes = []badShape{
 	},
 	{
 		shape: "resumed", name: "the barrier of the first stop was not cut", episode: 2,
-		violated: []string{"LOG-1", "BAR-3", "LOG-3"}, anomaly: UncutSuffix, offset: 11,
+		violated: []string{"LOG-1", "BAR-3", "LOG-3", "LOG-5"}, anomaly: UncutSuffix, offset: 11,
 		spoil: func(s *saga) {
 			old := *at(s.saved[1]["B"]["t"], 11)
 			*s.captured(2, "B", "t", 11) = old
@@ -93,14 +93,14 @@ var badShapes = []badShape{
 	},
 	{
 		shape: "chain", name: "the middle keeps what its upstream cut", episode: 2,
-		violated: []string{"LOG-1", "TXN-2"}, anomaly: AlteredBatch, offset: 11,
+		violated: []string{"LOG-1", "LOG-5", "TXN-2"}, anomaly: AlteredBatch, offset: 11,
 		spoil: func(s *saga) {
 			*s.captured(2, "C", "t", 11) = *s.captured(1, "A", "t", 11)
 		},
 	},
 	{
 		shape: "chain", name: "the middle keeps a marker that its upstream cut", episode: 2,
-		violated: []string{"LOG-1", "LOG-3", "TXN-2"}, anomaly: AlteredBatch, offset: 12,
+		violated: []string{"LOG-1", "LOG-3", "LOG-5", "TXN-2"}, anomaly: AlteredBatch, offset: 12,
 		spoil: func(s *saga) {
 			log := s.saved[2]["C"]["t"]
 			i := slices.IndexFunc(log, func(b spec) bool { return b.base == 12 }) // [12..14]

@@ -55,6 +55,7 @@ const (
 	LostProducer      Anomaly = "lost producer"     // one from after the barrier is not known any more
 	UnnamedBarrier    Anomaly = "unnamed barrier"   // the dump tool does not name it, or not its fields
 	EpochBehind       Anomaly = "epoch behind"      // the leader epoch is below one in the log
+	EpochsMisplaced   Anomaly = "epochs misplaced"  // a leader says that an epoch ends where its log says otherwise
 	BarrierOverOpen   Anomaly = "barrier over an open transaction"
 	Unlogged          Anomaly = "unlogged"           // an error that brokers do not tell
 	StaleMarker       Anomaly = "stale marker"       // of a transaction that was cut when mirroring started

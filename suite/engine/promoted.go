@@ -131,7 +131,7 @@ func (d *promotedTraffic) startReaders(ctx context.Context, name string) error {
 // describe samples producers and ends of every partition.
 func (d *promotedTraffic) describe(ctx context.Context, when history.When) error {
 	for _, p := range d.layout.All {
-		if _, err := d.raw.Offsets(ctx, p); err != nil {
+		if _, err := d.raw.OffsetsAndEpochs(ctx, p); err != nil {
 			return err
 		}
 		if _, err := d.raw.Producers(ctx, p, when); err != nil {

@@ -283,17 +283,17 @@ func (s *Settings) fits(ctx context.Context) error {
 }
 
 // BrokerFlags are the flags that name the broker, to run the same again; each
-// begins with a space.
+// begins with a space, and has the two dashes that commands and go test both take.
 func (s *Settings) BrokerFlags() string {
 	if s.Broker == nil {
 		return ""
 	}
-	flags := " -broker=" + s.text("broker")
+	flags := " --broker=" + s.text("broker")
 	if jars := s.text("jars"); jars != "" {
-		flags += " -jars=" + jars
+		flags += " --jars=" + jars
 	}
 	if image := s.text("image"); image != "" {
-		flags += " -image=" + image
+		flags += " --image=" + image
 	}
 	return flags
 }

@@ -71,7 +71,8 @@ var ErrLevel = errors.New("level not passed")
 // WriteSummary writes the reports of a whole run into its folder and returns
 // the verdict table.
 //
-// An error that is [ErrLevel] says that the level which was asked for is not passed.
+// An error that is [ErrLevel] says that the level which was asked for is not passed,
+// and that all was written.
 func WriteSummary(folder string, settings *Settings, results []*Result) (string, error) {
 	all := report.Result{Launcher: settings.LaunchedBy(), Scenarios: reports(results)}
 	consists := members()
@@ -88,15 +89,14 @@ func WriteSummary(folder string, settings *Settings, results []*Result) (string,
 		all.Levels = nil // a choice of scenarios is not out for a level
 	}
 	all.Notes = report.Notes(settings.Known, all.Scenarios, time.Now())
-	var short error
-	if l := settings.Level; l != nil && !all.Levels[*l].Passed {
-		short = fmt.Errorf("%w: %s: %s", ErrLevel, *l, all.Levels[*l].Why)
-	}
 	var table strings.Builder
-	err := report.Table(&table, &all, width)
-	return table.String(), errors.Join(err, short,
+	err := errors.Join(report.Table(&table, &all, width),
 		report.SaveJSON(filepath.Join(folder, "result.json"), &all),
 		report.SaveJUnit(filepath.Join(folder, "junit.xml"), &all),
 		os.WriteFile(filepath.Join(folder, "verdicts.txt"), []byte(table.String()), 0o644),
 	)
+	if l := settings.Level; err == nil && l != nil && !all.Levels[*l].Passed {
+		err = fmt.Errorf("%w: %s: %s", ErrLevel, *l, all.Levels[*l].Why)
+	}
+	return table.String(), err
 }

@@ -56,7 +56,16 @@ func (t *Target) Profile() check.Profile { return check.Profile(t.file.Profile) 
 
 // fit gives a scenario the names, the nodes and the profile that it has on the target.
 func (t *Target) fit(sc Scenario) Scenario {
-	sc.space = t.file.Prefix + t.run + "-" + strconv.FormatInt(t.stories.Add(1), 10) + "-"
+	return t.fitIn(sc, t.space(t.stories.Add(1)))
+}
+
+// space begins the names of a story, by its number.
+func (t *Target) space(number int64) string {
+	return t.file.Prefix + t.run + "-" + strconv.FormatInt(number, 10) + "-"
+}
+
+func (t *Target) fitIn(sc Scenario, space string) Scenario {
+	sc.space = space
 	sc.Topology = fixtures.NodesOf(sc.Topology, t.seen).In(sc.space)
 	sc.Profile = t.Profile()
 	sc.ungated = true
@@ -71,6 +80,15 @@ func (t *Target) refreshes() bool {
 	}
 	ms, err := strconv.Atoi(t.file.Mirroring.Config[mirrorrpc.ConfigRefresh])
 	return err == nil && ms <= mostRefresh
+}
+
+// Ungrouped is why stories on the target have no consumer groups, and GRP-1 is not applicable; ""
+// where they have some, and where there is no mirroring.
+func (t *Target) Ungrouped() string {
+	if t.file.Mirroring == nil || t.refreshes() {
+		return ""
+	}
+	return noGroups
 }
 
 // mostRefresh is the longest that mirrors may take to look for groups' offsets, in
@@ -98,6 +116,7 @@ func (t *Target) Scenarios(level contract.Level) (play []Scenario, not []Unplaye
 		if sc.Level() > level {
 			continue
 		}
+		sc.ungrouped = !t.refreshes()
 		if why := t.cant(sc); why != "" {
 			not = append(not, Unplayed{sc, why})
 			continue
@@ -115,7 +134,9 @@ const (
 	noKill  = "the target has no commands to kill and start nodes, or forbids it"
 	noPause = "the target has no commands to pause and resume nodes, or forbids it"
 	noCut   = "the target has no proxies on the way to its first cluster, or forbids cuts"
-	noPace  = "how often brokers clean their logs is not ours to say"
+	// What groups have committed is compared once it has been mirrored.
+	noGroups = "the target's mirroring.config sets no mirror.metadata.refresh.interval.ms of 5000 or less: what groups have committed would be waited for too long"
+	noPace   = "how often brokers clean their logs is not ours to say"
 )
 
 // WayClear says whether the proxies by which the target's first cluster is cut off are

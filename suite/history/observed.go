@@ -147,4 +147,17 @@ type Offsets struct {
 	// InSync are the nodes with in-sync replicas, asked for with the leader epoch;
 	// empty where they are not known.
 	InSync []int32 `json:"inSync,omitempty"`
+	// EpochEnds are the leader's answers to OffsetForLeaderEpoch, asked for last; empty
+	// where it was not asked.
+	EpochEnds []EpochEnd `json:"epochEnds,omitempty"`
+}
+
+// EpochEnd is where a leader says that a leader epoch ends in its log (KIP-320).
+type EpochEnd struct {
+	Asked int32 `json:"asked"`
+	// Epoch is the latest one at or below that which was asked for, as far as the leader
+	// knows, and End the first offset of the next one, or the log's end; -1 both where it
+	// knows none.
+	Epoch int32 `json:"epoch"`
+	End   int64 `json:"end,string"`
 }

@@ -85,6 +85,8 @@ func (f *Finding) text(s *strings.Builder) {
 			switch {
 			case r.Control != "":
 				keys = append(keys, fmt.Sprintf("%d (%s)", r.Offset, r.Control))
+			case r.Unread != "":
+				keys = append(keys, fmt.Sprintf("%d (not read: %s)", r.Offset, r.Unread))
 			case r.Key == nil:
 				keys = append(keys, fmt.Sprintf("%d (no key)", r.Offset))
 			default:

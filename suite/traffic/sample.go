@@ -163,6 +163,14 @@ func (r *Raw) listOffsetAgain(ctx context.Context, p Partition, isolation int8, 
 // first, then the high watermark, then the log start. The leader epoch is that
 // of metadata.
 func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error) {
+	s, err := r.offsets(ctx, p)
+	if err == nil {
+		r.rec.Add(history.Event{Kind: history.KindListOffsets, Offsets: &s})
+	}
+	return s, err
+}
+
+func (r *Raw) offsets(ctx context.Context, p Partition) (history.Offsets, error) {
 	s := history.Offsets{Cluster: r.cluster.Name, Topic: p.Topic, Partition: p.Index, LogEndOffset: -1}
 	for _, q := range []struct {
 		to        *int64
@@ -189,7 +197,6 @@ func (r *Raw) Offsets(ctx context.Context, p Partition) (history.Offsets, error)
 			}
 		}
 	}
-	r.rec.Add(history.Event{Kind: history.KindListOffsets, Offsets: &s})
 	return s, nil
 }
 

@@ -27,6 +27,7 @@ func offsetForLeaderEpoch(e *env.Env) wire.API {
 				}
 				if err == nil {
 					op.LeaderEpoch, op.EndOffset = p.EndOffsetForEpoch(want.LeaderEpoch)
+					epochOfLeadership(e, p, want.LeaderEpoch, &op)
 				}
 				op.ErrorCode = codeOf(err)
 				out.Partitions = append(out.Partitions, op)

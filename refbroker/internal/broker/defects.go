@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"watershed.example/mirrorrpc"
 	"watershed.example/psm"
@@ -16,6 +17,7 @@ import (
 	"watershed.example/refbroker/internal/env"
 	"watershed.example/refbroker/internal/mirror"
 	"watershed.example/refbroker/internal/quorum"
+	"watershed.example/refbroker/internal/replica"
 	"watershed.example/refbroker/internal/storage"
 	"watershed.example/refbroker/internal/wire"
 )
@@ -157,6 +159,14 @@ func (m *mirrorsOf) refuses(client string) (refused bool) {
 		refused = refused || other != client && now.Sub(at) > lostAfter && now.Sub(at) < lostUntil
 	}
 	return refused
+}
+
+// epochOfLeadership has a leader that mirrors answer as if its own epoch had entered its
+// epoch cache with its election: there, to its mind, every earlier one ended.
+func epochOfLeadership(e *env.Env, p replica.API, asked int32, op *kmsg.OffsetForLeaderEpochResponseTopicPartition) {
+	if o := p.Offsets(); e.Defects.Has(defect.EpochsCachedWithLeadership) && p.ReadOnly() && asked < o.LeaderEpoch {
+		op.EndOffset = min(op.EndOffset, o.LeaderSince)
+	}
 }
 
 // letsLateIn says whether a transactional batch is appended although its

@@ -165,6 +165,27 @@ func TestDefectsOfMirroring(t *testing.T) {
 		b.stopFrom(a)
 		send(t, b.client(), "promoted")
 	})
+	bothWays(t, clusterB, defect.EpochsCachedWithLeadership, func(t *testing.T, b *mirrorNode, wrong bool) {
+		a := newSource(t, clusterA)
+		send(t, a.client(), "before the election")
+		b.mirrorOf(a)
+		require.NoError(t, b.mirrors().Bump(t.Context(), b.part().TopicID(), 60, 0))
+		require.Eventually(t, func() bool { return b.part().Offsets().LeaderEpoch == 61 }, 10*time.Second, time.Millisecond)
+		send(t, a.client(), "after it")
+		b.equals(a)
+		got, err := kadm.NewClient(b.client()).OffsetForLeaderEpoch(t.Context(), kadm.OffsetForLeaderEpochRequest{"t": {0: 0}})
+		require.NoError(t, err)
+		end := got["t"][0]
+		require.NoError(t, end.Err)
+		require.Zero(t, end.LeaderEpoch)
+		want := int64(2)
+		if wrong {
+			want = 1
+		}
+		require.Equal(t, want, end.EndOffset, "LOG-5")
+		b.stopFrom(a)
+		send(t, b.client(), "promoted")
+	})
 	bothWays(t, clusterC, defect.DownstreamNotRealigned, func(t *testing.T, c *mirrorNode, wrong bool) {
 		a := newSource(t, clusterA)
 		send(t, a.client(kgo.DisableIdempotentWrite()), "a")

@@ -213,6 +213,12 @@ const (
 	// (redpanda-data/redpanda pull request 31659).
 	// Violates: BAR-1, LINK-2, PSM-1, IDEM-1.
 	NoBarrierWhenSourceDead Name = "no-barrier-when-source-dead"
+	// EpochsCachedWithLeadership has a leader's epoch enter its epoch cache with its
+	// election where the partition mirrors, so that earlier epochs end there, whatever
+	// comes of them from the source after that.
+	// Seen: LOG-5 names it. It is what Apache Kafka does when a replica becomes leader.
+	// Violates: LOG-5.
+	EpochsCachedWithLeadership Name = "epochs-cached-with-leadership"
 	// EpochBelowLog appends mirrored batches whose leader epoch is above the
 	// partition's, without raising it.
 	// Seen: apache/kafka pull request 18852 (KAFKA-18723) has followers skip such
@@ -419,6 +425,7 @@ func All() []Name {
 		DownstreamNotRealigned,
 		EpochBelowLog,
 		EpochGoesNegative,
+		EpochsCachedWithLeadership,
 		EpochsGoBackwards,
 		ExpiredEntriesPutBack,
 		FetchedAfterHealing,

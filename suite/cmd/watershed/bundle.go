@@ -2,11 +2,11 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +16,6 @@ import (
 
 	"watershed.example/suite/bundle"
 	"watershed.example/suite/engine"
-	"watershed.example/suite/report"
 )
 
 func bundleCommand() *cobra.Command {
@@ -71,7 +70,8 @@ plans, with a checksum of each file. watershed judge reads it, and judges all of
 	return cmd
 }
 
-// pack writes the bundle of a run's folder, with what its result says of findings.
+// pack writes the bundle of a run's folder, with what its result says of findings, and
+// what is known of the clusters that were certified.
 func pack(folder, out string, o bundle.Options) (file, sum string, err error) {
 	recorded, err := readRecorded(folder)
 	if err != nil {
@@ -84,47 +84,17 @@ func pack(folder, out string, o bundle.Options) (file, sum string, err error) {
 			}
 		}
 	}
+	found, err := engine.LoadFound(folder)
+	if err != nil {
+		return "", "", err
+	}
+	if found != nil {
+		facts := found.Facts()
+		maps.Copy(facts, o.Facts)
+		o.Facts = facts
+	}
 	o.Tool, o.Time = buildVersion(), time.Now()
 	return bundle.Write(folder, out, o)
-}
-
-// recordedResult is what a run's result.json says, as far as it is compared.
-type recordedResult struct {
-	Version   int
-	Scenarios []recordedScenario
-}
-
-type recordedScenario struct {
-	Name, Evidence string
-	Verdicts       []struct {
-		Requirement, Outcome string
-		Findings             []struct {
-			Cluster, Topic  string
-			Node, Partition int32
-			Offset          int64 `json:",string"`
-		}
-	}
-}
-
-const resultFile = "result.json"
-
-// readRecorded reads the verdicts in a run's folder; none where it has no result.
-func readRecorded(folder string) (*recordedResult, error) {
-	data, err := os.ReadFile(filepath.Join(folder, resultFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &recordedResult{Version: report.JSONVersion}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var r recordedResult
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, resultFile), err)
-	}
-	if r.Version != report.JSONVersion {
-		return nil, fmt.Errorf("%s: version %d, only %d is read", filepath.Join(folder, resultFile), r.Version, report.JSONVersion)
-	}
-	return &r, nil
 }
 
 // judgeBundle judges what a bundle holds anew, and compares that with the
@@ -158,39 +128,40 @@ func judgeBundle(cmd *cobra.Command, file string) (err error) {
 	if err != nil {
 		return err
 	}
+	found, err := engine.LoadFound(run)
+	if err != nil {
+		return err
+	}
 	folders, err := engine.Evidence(run)
 	if err != nil {
 		return err
 	}
-	var partial []string
+	c := comparison{run: run, recorded: recorded, found: found, verbatim: m.Tool == buildVersion() && !slices.ContainsFunc(m.Files, func(f bundle.File) bool {
+		return f.Redacted > 0 && f.Path == path.Join(bundle.RunDir, resultFile)
+	})}
 	folders = slices.DeleteFunc(folders, func(f string) bool {
 		if !m.Lacks(within(dir, f)) {
 			return false
 		}
-		partial = append(partial, f)
+		c.partial = append(c.partial, f)
 		return true
 	})
 	results, trouble, err := rejudge(cmd.Context(), folders)
 	if err != nil {
 		return err
 	}
-	differ := recorded.compare(run, results, partial)
-	for _, d := range differ {
-		if _, err := fmt.Fprintln(w, "differs:", d); err != nil {
-			return err
-		}
-	}
-	for _, f := range partial {
-		if _, err := fmt.Fprintf(w, "not judged anew: %s: of its raw logs or histories something was left out\n", within(run, f)); err != nil {
+	c.compare(results)
+	for _, line := range c.lines() {
+		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
 	}
 	err = conclude(w, results, trouble)
 	switch {
-	case len(differ) > 0:
-		return verdictError{exitViolated, fmt.Sprintf("%d verdicts are not those that the bundle says", len(differ))}
-	case err == nil && len(partial) > 0:
-		return verdictError{exitInconclusive, "inconclusive: raw logs or histories were left out"}
+	case len(c.differ) > 0:
+		return verdictError{exitViolated, fmt.Sprintf("the bundle says %d things that are not so", len(c.differ))}
+	case err == nil && len(c.open) > 0:
+		return verdictError{exitInconclusive, "inconclusive: not all that the bundle says could be judged anew"}
 	}
 	return err
 }
@@ -202,48 +173,4 @@ func within(run, folder string) string {
 		rel = folder
 	}
 	return filepath.ToSlash(rel)
-}
-
-// compare names the verdicts that differ from those recorded. What is partial was
-// not judged anew.
-func (r *recordedResult) compare(run string, results []*engine.Result, partial []string) (differ []string) {
-	for _, s := range r.Scenarios {
-		of := func(folder string) bool {
-			rel, evidence := within(run, folder), filepath.ToSlash(s.Evidence)
-			return evidence == rel || strings.HasSuffix(evidence, "/"+rel)
-		}
-		if slices.ContainsFunc(partial, of) {
-			continue
-		}
-		k := slices.IndexFunc(results, func(res *engine.Result) bool { return of(res.Folder) })
-		if k < 0 {
-			if len(s.Verdicts) > 0 {
-				differ = append(differ, fmt.Sprintf("%s: its evidence is not there, so its verdicts can't be judged anew", s.Name))
-			}
-			continue
-		}
-		res := results[k]
-		anew := map[string]string{}
-		for _, v := range res.Verdicts {
-			anew[v.Requirement] = string(v.Outcome)
-		}
-		for _, v := range s.Verdicts {
-			if got := anew[v.Requirement]; got != v.Outcome {
-				differ = append(differ, fmt.Sprintf("%s: %s is recorded as %s, and is %s", s.Name, v.Requirement, v.Outcome, orNothing(got)))
-			}
-			delete(anew, v.Requirement)
-		}
-		for id, outcome := range anew {
-			differ = append(differ, fmt.Sprintf("%s: %s is not recorded, and is %s", s.Name, id, outcome))
-		}
-	}
-	slices.Sort(differ)
-	return differ
-}
-
-func orNothing(outcome string) string {
-	if outcome == "" {
-		return "not judged"
-	}
-	return outcome
 }

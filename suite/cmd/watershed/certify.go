@@ -111,7 +111,7 @@ func certify(cmd *cobra.Command, c engine.Certification, out string) error {
 	p.say("%s, seed %d, evidence in %s", c.Target.Product, c.Seed, folder)
 	cert, err := engine.Certify(ctx, c)
 	if cert == nil {
-		return err
+		return errors.Join(err, engine.DropRunFolder(folder))
 	}
 	err = concludeCertificate(cmd, cert, err)
 	file, sum, packed := pack(folder, cmp.Or(out, "out"), bundle.Options{Product: c.Target.Product, Secrets: c.Target.Secrets()})

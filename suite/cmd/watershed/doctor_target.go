@@ -50,6 +50,9 @@ func doctorTarget(cmd *cobra.Command, file string) error {
 	if werr := found.WayClear(ctx); werr != nil {
 		line("proxies", "WARNING: %v", werr)
 	}
+	if why := found.Ungrouped(); why != "" {
+		line("consumer groups", "GRP-1 is not applicable: %s", why)
+	}
 	play, not := found.Scenarios(contract.L4)
 	for _, l := range contract.Levels() {
 		n, all := 0, 0

@@ -22,7 +22,7 @@ const (
 	exitHeld         = 0
 	exitViolated     = 1 // a requirement is violated
 	exitCould        = 2 // could not run: a wrong flag, no Docker, evidence that can't be read
-	exitInconclusive = 3 // nothing violated, but something was not shown either way
+	exitInconclusive = 3 // nothing violated, but something was not shown either way, or a level is not passed
 )
 
 // verdictError is how a command ends that judged, and not all is held.
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 and judges from the bytes in every replica's log whether each requirement of the contract holds.
 
 Exit codes: 0 everything judged is held, 1 something is violated, 3 nothing is violated but something is inconclusive,
-2 could not run.`,
+or the level that was asked for is not passed; 2 could not run.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

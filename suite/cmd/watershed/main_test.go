@@ -136,6 +136,31 @@ func TestAScenarioIsPlayedAndItsEvidenceJudgedAgain(t *testing.T) {
 	require.Contains(t, errs, "run.json")
 }
 
+// TestARunFromAnywhere writes below the working folder unless it is told otherwise, and
+// says which level it is short of.
+func TestARunFromAnywhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tests := []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"without a level", nil, exitHeld, ""},
+		{"a level that is more", []string{"--level=L0"}, exitInconclusive, "level not passed: L0: not selected: scenario "},
+		{"a violation is no lack", []string{"--level=L0", "--defect=window-of-one"}, exitViolated, "violated"},
+		{"an accepted violation", []string{"--level=L0", "--defect=window-of-one", "--known", accepting(t, "SC-1")}, exitInconclusive, "level not passed: L0: SC-1 violated in single/no-fault/none"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			code, table, errs := called(t, append([]string{"run", "single/no-fault/none", "--launcher=process", "--seed=7"}, test.args...)...)
+			require.Equal(t, test.code, code, "%s\n%s", table, errs)
+			require.Contains(t, errs, test.says)
+			require.FileExists(t, filepath.Join("out", "latest", resultFile))
+		})
+	}
+}
+
 func accepting(t *testing.T, id string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "known.yaml")

@@ -173,18 +173,21 @@ func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scen
 	}
 	running.Wait()
 	_, reports := engine.WriteSummary(folder, settings, p.results)
-	if reports != nil && !errors.Is(reports, engine.ErrLevel) {
+	switch {
+	case errors.Is(reports, engine.ErrLevel):
+		// Nothing is violated that nobody accepts, or that is said instead.
+		reports = verdictError{exitInconclusive, reports.Error()}
+	case reports != nil:
 		p.say("no reports: %v", reports)
 	}
 	concluded := conclude(cmd.OutOrStdout(), p.results, errors.Join(append(p.troubles, trouble)...))
+	var packed error
 	if archive != "" {
-		packed := p.pack(settings, folder, archive)
-		if packed != nil {
+		if packed = p.pack(settings, folder, archive); packed != nil {
 			p.say("no bundle: %v", packed) // also where the run ends with something else
 		}
-		reports = errors.Join(reports, packed)
 	}
-	return cmp.Or(concluded, reports)
+	return cmp.Or(concluded, reports, packed)
 }
 
 // pack writes the bundle of a run.

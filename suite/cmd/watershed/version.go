@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 
@@ -23,14 +24,29 @@ func versionCommand() *cobra.Command {
 
 // buildVersion is the version of this build, and its revision where that is known.
 func buildVersion() string {
-	version, revision := "unknown", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = " " + s.Value
-			}
-		}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
 	}
-	return version + revision
+	return versionOf(info)
 }
+
+func versionOf(info *debug.BuildInfo) string {
+	said := map[string]string{}
+	for _, s := range info.Settings {
+		said[s.Key] = s.Value
+	}
+	version := cmp.Or(info.Main.Version, devel)
+	switch revision := said["vcs.revision"]; {
+	case revision != "" && said["vcs.modified"] == "true":
+		return version + " " + revision + ", changed since"
+	case revision != "":
+		return version + " " + revision
+	case version == devel:
+		return version + ", of no known revision" // go run and go test record none
+	}
+	return version
+}
+
+// devel is the version of a build that has none.
+const devel = "(devel)"
