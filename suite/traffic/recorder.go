@@ -105,6 +105,8 @@ type Cluster struct {
 	Mirrors mirrorrpc.Mirrors
 	// Pace is how often it is fit to describe them; 0 for every 10 ms.
 	Pace time.Duration
+	// Asked is told the names of topics before they are created there; nil for nobody.
+	Asked func(topics ...string)
 }
 
 // named is a transactional id, or a group's name, on the wire.

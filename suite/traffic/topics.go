@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/mirrorrpc"
 )
 
 // CreateTopics creates topics, by name and partition count, with as many
@@ -24,6 +28,9 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 		for p := range n {
 			parts = append(parts, Partition{name, p})
 		}
+	}
+	if r.cluster.Asked != nil {
+		r.cluster.Asked(slices.Sorted(maps.Keys(topics))...)
 	}
 	asked := false
 	err := again(ctx, func() error {
@@ -45,7 +52,7 @@ func (r *Raw) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest, a
 		return fmt.Errorf("create topics on cluster %s: %w", r.cluster.Name, err)
 	}
 	for _, t := range resp.Topics {
-		err := kerr.ErrorForCode(t.ErrorCode)
+		err := mirrorrpc.ErrorForCode(resp.Key(), t.ErrorCode)
 		if err == nil || asked && errors.Is(err, kerr.TopicAlreadyExists) {
 			continue
 		}
@@ -79,7 +86,7 @@ func (r *Raw) Grow(ctx context.Context, topics map[string]int32) error {
 			return fmt.Errorf("more partitions on cluster %s: %w", r.cluster.Name, err)
 		}
 		for _, t := range resp.Topics {
-			err := kerr.ErrorForCode(t.ErrorCode)
+			err := mirrorrpc.ErrorForCode(resp.Key(), t.ErrorCode)
 			if err == nil || asked && errors.Is(err, kerr.InvalidPartitions) { // it has as many by now
 				continue
 			}
