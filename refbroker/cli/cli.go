@@ -167,6 +167,7 @@ Mirror a topic from another cluster, and fail it over:
 		versionCommand(),
 	)
 	giveExamples(root)
+	refuseUnknown(root)
 	return root
 }
 

@@ -53,3 +53,35 @@ func TestExamplesAreOfCommands(t *testing.T) {
 		require.Equal(t, "refbroker "+path, c.CommandPath())
 	}
 }
+
+// A command that is not there is told from help that was asked for, on any level.
+func TestUnknownCommands(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string // of the one line; "" for help
+	}{
+		{[]string{"mirors"}, `unknown command "mirors" for "refbroker"`},
+		{[]string{"mirrors", "stap", "X", "Y"}, `unknown command "stap" for "refbroker mirrors"; did you mean start or stop? (refbroker mirrors --help)`},
+		{[]string{"topics", "drop"}, `unknown command "drop" for "refbroker topics"`},
+		{[]string{"groups", "reset", "--bootstrap-server", "127.0.0.1:1"}, `unknown command "reset" for "refbroker groups"`},
+		{[]string{"hooks", "jump"}, `unknown command "jump" for "refbroker hooks"`},
+		{[]string{"mirrors"}, ""},
+		{[]string{"hooks"}, ""},
+		{[]string{"topics", "--help"}, ""},
+	}
+	for _, test := range tests {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			code, stdout, stderr := run(t.Context(), test.args...)
+			if test.want == "" {
+				require.Zero(t, code)
+				require.Contains(t, stdout, "Available Commands:")
+				require.Empty(t, stderr)
+				return
+			}
+			require.Equal(t, ExitUsage, code)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, test.want)
+			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+		})
+	}
+}

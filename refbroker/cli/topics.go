@@ -79,7 +79,11 @@ func (t *topicsOptions) create() *cobra.Command {
 					if m.Err != nil {
 						return fmt.Errorf("create %s: %w", m.Topic, worded(m.Err, m.ErrMessage))
 					}
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "created %s (%d partitions)\n", m.Topic, m.NumPartitions); err != nil {
+					noun := "partitions"
+					if m.NumPartitions == 1 {
+						noun = "partition"
+					}
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "created %s (%d %s)\n", m.Topic, m.NumPartitions, noun); err != nil {
 						return err
 					}
 				}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"watershed.example/fixtures/secrets"
 )
 
 // golden segments make a run's log.
@@ -120,8 +122,8 @@ func TestSecretsNeverEnterABundle(t *testing.T) {
 		"s/tls/client.PEM":                  "plain-secret-7",
 		"s/broker.jks":                      "plain-secret-8",
 		"s/logs/B/1/t2-0/binary.bin":        strings.Repeat("x", 1<<20-5) + password + "y",
-		"junit.xml":                         "<x>" + xmlText(odd) + "</x>",
-		"s/more.jsonl":                      `{"note": "` + jsonText(odd) + `"}`,
+		"junit.xml":                         "<x>" + inXML(t, odd) + "</x>",
+		"s/more.jsonl":                      `{"note": ` + inJSON(t, odd) + `}`,
 		"s/plain.txt":                       "so: " + odd,
 		"s/logs/B/1/t2-0/" + "00.timeindex": "harmless",
 	})
@@ -133,7 +135,7 @@ func TestSecretsNeverEnterABundle(t *testing.T) {
 	var all bytes.Buffer
 	_, err = all.ReadFrom(z)
 	require.NoError(t, err)
-	for _, secret := range []string{"plain-secret", password, odd, jsonText(odd), xmlText(odd), "77}"} {
+	for _, secret := range []string{"plain-secret", password, odd, strings.Trim(inJSON(t, odd), `"`), inXML(t, odd), "77}"} {
 		require.NotContains(t, all.String(), secret)
 	}
 	m, dir := opened(t, file)
@@ -154,7 +156,7 @@ func TestSecretsNeverEnterABundle(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(data, &target), "%s", data)
 	require.Equal(t, 5, target.TokenCount)
-	require.Equal(t, taken, target.Sasl["password"])
+	require.Equal(t, secrets.Taken, target.Sasl["password"])
 	require.Equal(t, "PLAIN", target.Sasl["mechanism"])
 }
 

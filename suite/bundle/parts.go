@@ -27,7 +27,7 @@ func (p *packer) parts(at, rel string) ([]Part, error) {
 	var parts []Part
 	var window []int64  // where the batches before begin
 	var from, end int64 // of the part that is being gathered: batches lie one behind the other
-	left := -1          // bytes that are still to come, -1 outside a part
+	left := int64(-1)   // bytes that are still to come, -1 outside a part
 	finish := func() error {
 		left = -1
 		e := entry{File: File{Path: fmt.Sprintf("%s.part-%020d", path.Join(RunDir, rel), from), Size: end - from}, disk: at, from: from}
@@ -57,12 +57,12 @@ func (p *packer) parts(at, rel string) ([]Part, error) {
 		if hit && left < 0 {
 			from, left = append(window, b.Position)[0], 0
 		}
-		end = b.Position + int64(len(b.Raw))
+		end = b.Position + b.Size()
 		switch {
 		case hit:
 			left, window = aroundBytes, nil
 		case left >= 0:
-			if left -= len(b.Raw); left <= 0 {
+			if left -= b.Size(); left <= 0 {
 				if err := finish(); err != nil {
 					return parts, errors.Join(err, s.Close())
 				}

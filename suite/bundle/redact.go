@@ -1,12 +1,15 @@
 package bundle
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
+	"io"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"watershed.example/fixtures/secrets"
 	"watershed.example/suite/wirelog"
 )
 
@@ -18,102 +21,71 @@ func isKeyFile(name string) bool {
 	return slices.ContainsFunc(keyFiles, func(end string) bool { return strings.HasSuffix(lower, end) })
 }
 
-// taken is what stands where a secret was.
-const taken = "[taken out]"
-
-// leaks are the forms in which configurations and logs show secrets. The first
-// group stays.
-var leaks = []*regexp.Regexp{
-	// As JSON has it, and as anything else does: there quotes stand within the value.
-	regexp.MustCompile(`(?i)("sasl\.jaas\.config"\s*:\s*)"(?:[^"\\]|\\.)*"|(sasl\.jaas\.config["']?\s*[=:]\s*)[^\r\n]+`),
-	regexp.MustCompile(`(?i)([a-z0-9._-]*(?:password|passwd|secret|credential|token)["']?\s*[=:]\s*)(?:"(?:[^"\\]|\\.)*"|'[^']*'|(?:\[taken out\]|[^\s,;}"'])+)`),
-	regexp.MustCompile(`()-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
-}
-
-// words are those of which a leak has one: most text has none.
-var words = []string{"sasl.jaas", "password", "passwd", "secret", "credential", "token", "private key"}
-
-// redact takes secrets out of text, and says how many places that were.
-func redact(data []byte, secrets []string) ([]byte, int) {
-	n := 0
-	for _, s := range variants(secrets) {
-		if c := bytes.Count(data, []byte(s)); c > 0 {
-			n += c
-			data = bytes.ReplaceAll(data, []byte(s), []byte(taken))
-		}
-	}
-	if !mentions(data) {
-		return data, n
-	}
-	for _, leak := range leaks {
-		data = leak.ReplaceAllFunc(data, func(m []byte) []byte {
-			groups := leak.FindSubmatch(m)[1:]
-			kept := groups[max(slices.IndexFunc(groups, func(g []byte) bool { return g != nil }), 0)]
-			if string(bytes.Trim(m[len(kept):], `"'`)) == taken {
-				return m // a secret that is known was all of it
-			}
-			n++
-			out := append(slices.Clone(kept), taken...)
-			if bytes.Contains(kept, []byte(`":`)) || bytes.Contains(kept, []byte(`" :`)) { // a number
-				out = append(append(append(slices.Clone(kept), '"'), taken...), '"')
-			}
-			if rest := m[len(kept):]; len(rest) > 1 && (rest[0] == '"' || rest[0] == '\'') && rest[len(rest)-1] == rest[0] {
-				out = append(append(append(slices.Clone(kept), rest[0]), taken...), rest[0]) // JSON stays JSON
-			}
-			return out
-		})
-	}
-	return data, n
-}
-
-// mentions says whether text has one of the words, piece by piece: a text may be large.
-func mentions(data []byte) bool {
-	const piece, overlap = 1 << 20, 16 // no word is longer
-	for from := 0; from < len(data); from += piece {
-		lower := bytes.ToLower(data[from:min(from+piece+overlap, len(data))])
-		if slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(lower, []byte(w)) }) {
-			return true
-		}
-	}
-	return false
-}
-
-// MinSecret is how long a secret must be to be looked for in all text: a shorter
-// one, such as kafka or 1, stands everywhere without being told. Where a text
-// names a password, token or the like, its value is taken out however short.
-const MinSecret = 6
+// MinSecret is how long a secret must be to be looked for in all text.
+const MinSecret = secrets.Min
 
 // TooShort are those of the secrets that are not looked for in all text.
-func TooShort(secrets []string) []string {
-	return slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return s == "" || len(s) >= MinSecret })
+func TooShort(all []string) []string { return secrets.TooShort(all) }
+
+// redact copies a text without secrets, and says how many places that were. What is JSON
+// or XML stays that. A history is read line by line: it is long.
+func redact(w io.Writer, r io.Reader, name string, known *secrets.Set) (int, error) {
+	if filepath.Ext(name) == ".jsonl" {
+		return redactLines(w, r, known)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	switch filepath.Ext(name) {
+	case ".json":
+		data, n = known.JSON(data)
+	case ".xml":
+		data, n = known.XML(data)
+	default:
+		data, n = known.Text(data)
+	}
+	_, err = w.Write(data)
+	return n, err
 }
 
-// variants are the forms in which a secret may stand in text: as it is, and as
-// JSON and XML write it. The longest first, so that none is cut in two. Those of
-// [TooShort] are not looked for.
-func variants(secrets []string) []string {
-	var all []string
-	for _, s := range secrets {
-		if len(s) < MinSecret {
+// piece is how much of a text of lines is looked at at once: most has no secret.
+const piece = 1 << 20
+
+// redactLines copies lines of JSON. One that is none, as the last one may be where a
+// writer was killed, is treated as text by itself.
+func redactLines(w io.Writer, r io.Reader, known *secrets.Set) (n int, err error) {
+	in := bufio.NewReaderSize(r, piece)
+	var lines []byte
+	for end := false; !end; {
+		lines = lines[:0]
+		for len(lines) < piece && !end {
+			line, err := in.ReadSlice('\n')
+			lines = append(lines, line...)
+			for errors.Is(err, bufio.ErrBufferFull) {
+				line, err = in.ReadSlice('\n')
+				lines = append(lines, line...)
+			}
+			if end = errors.Is(err, io.EOF); err != nil && !end {
+				return n, err
+			}
+		}
+		if known.Plain(lines) {
+			if _, err := w.Write(lines); err != nil {
+				return n, err
+			}
 			continue
 		}
-		all = append(all, s, jsonText(s), xmlText(s))
-	}
-	slices.SortFunc(all, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
+		for line := range bytes.Lines(lines) {
+			clean, k := known.JSON(line)
+			n += k
+			if _, err := w.Write(clean); err != nil {
+				return n, err
+			}
 		}
-		return strings.Compare(a, b)
-	})
-	return slices.Compact(all)
-}
-
-func jsonText(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(s)
-}
-
-func xmlText(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(s)
+	}
+	return n, nil
 }
 
 // isText says whether a file of that name is text that people read, in which

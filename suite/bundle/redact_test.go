@@ -8,7 +8,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"watershed.example/fixtures/secrets"
 )
+
+// redacted is what a file of that name goes in with.
+func redacted(t tester, name, text string, known ...string) (string, int) {
+	t.Helper()
+	var out strings.Builder
+	n, err := redact(&out, strings.NewReader(text), name, secrets.New(known))
+	require.NoError(t, err)
+	return out.String(), n
+}
 
 func TestRedact(t *testing.T) {
 	const known = "known-secret"
@@ -27,24 +38,41 @@ func TestRedact(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, n := redact([]byte(test.text), []string{known})
-			require.Equal(t, test.want, string(got))
-			require.Equal(t, test.text != test.want, n > 0)
+			names := []string{"x.txt"}
 			if strings.HasPrefix(test.text, "{") {
-				require.True(t, json.Valid(got))
+				names = append(names, "x.json", "x.jsonl")
+			}
+			for _, name := range names {
+				got, n := redacted(t, name, test.text, known)
+				require.Equal(t, test.want, got, name)
+				require.Equal(t, test.text != test.want, n > 0)
+				require.True(t, name == "x.txt" || json.Valid([]byte(got)))
 			}
 		})
 	}
 }
 
+// A document is one afterwards, and what stands behind a secret is still there.
+func TestDocumentsStayDocuments(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"x.json":  {`{"note":"sasl.jaas.config=M password=\"x y\";","a":1}`, `{"note":"sasl.jaas.config=[taken out]","a":1}`},
+		"x.jsonl": {`{"note":"sasl.jaas.config=M password=\"x y\";","a":1}`, `{"note":"sasl.jaas.config=[taken out]","a":1}`},
+		"x.xml":   {`<a m="password=&#34;x y&#34; z">&amp;</a>`, `<a m="password=&#34;[taken out]&#34; z">&amp;</a>`},
+	} {
+		got, n := redacted(t, name, test.text)
+		require.Equal(t, test.want, got)
+		require.Equal(t, 1, n)
+	}
+}
+
 // A password such as kafka would be taken out of every name.
 func TestShortSecretsAreTakenOutWhereTheyAreNamed(t *testing.T) {
-	secrets := []string{"", "1", "kafka", "longer"}
-	require.Equal(t, []string{"1", "kafka"}, TooShort(secrets))
-	got, n := redact([]byte(`{"version": 1, "launcher": "kafka", "password": "kafka"}`), secrets)
-	require.Equal(t, `{"version": 1, "launcher": "kafka", "password": "[taken out]"}`, string(got))
+	known := []string{"", "1", "kafka", "longer"}
+	require.Equal(t, []string{"1", "kafka"}, TooShort(known))
+	got, n := redacted(t, "x.json", `{"version": 1, "launcher": "kafka", "password": "kafka"}`, known...)
+	require.Equal(t, `{"version": 1, "launcher": "kafka", "password": "[taken out]"}`, got)
 	require.Equal(t, 1, n)
-	m, _ := opened(t, written(t, aRun(t, nil), Options{Secrets: secrets}))
+	m, _ := opened(t, written(t, aRun(t, nil), Options{Secrets: known}))
 	for _, f := range m.Files {
 		require.Zero(t, f.Redacted, f.Path)
 	}

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"watershed.example/fixtures/secrets"
 )
 
 // Options are what [Write] is told besides the folder.
@@ -75,8 +77,10 @@ func Write(folder, into string, o Options) (file, sum string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("bundle: %w", err)
 	}
-	p := &packer{root: root, o: o, manifest: Manifest{
-		Format: Format, Version: Version, Product: o.Product, Made: o.Time.UTC().Truncate(time.Second).Format(time.RFC3339), Tool: o.Tool, Facts: withoutSecrets(o.Facts, o.Secrets),
+	known := secrets.New(o.Secrets)
+	o.Product = known.String(o.Product)
+	p := &packer{root: root, o: o, known: known, manifest: Manifest{
+		Format: Format, Version: Version, Product: o.Product, Made: o.Time.UTC().Truncate(time.Second).Format(time.RFC3339), Tool: o.Tool, Facts: withoutSecrets(o.Facts, known),
 		Files: []File{}, LeftOut: []LeftOut{},
 	}}
 	if err := p.gather(); err != nil {
@@ -94,11 +98,13 @@ func Write(folder, into string, o Options) (file, sum string, err error) {
 }
 
 // withoutSecrets are facts without secrets.
-func withoutSecrets(facts map[string]string, secrets []string) map[string]string {
+func withoutSecrets(facts map[string]string, known *secrets.Set) map[string]string {
 	out := map[string]string{}
 	for k, v := range facts {
-		clean, _ := redact([]byte(v), secrets)
-		out[k] = string(clean)
+		if v != "" && secrets.Named(k) {
+			v = secrets.Taken
+		}
+		out[known.String(k)] = known.String(v)
 	}
 	return out
 }
@@ -113,6 +119,7 @@ func plainName(s string) string {
 type packer struct {
 	root     string
 	o        Options
+	known    *secrets.Set
 	manifest Manifest
 	entries  []entry
 }
@@ -170,13 +177,13 @@ func (p *packer) file(at, rel string, size int64) error {
 			return nil
 		}
 		e.text = true
-		if err := e.seal(p.o.Secrets); err != nil {
+		if err := e.seal(p.known); err != nil {
 			return err
 		}
 		p.entries = append(p.entries, e)
 		return nil
 	}
-	secret, sum, err := scan(at, p.o.Secrets)
+	secret, sum, err := scan(at, p.known)
 	switch {
 	case err != nil:
 		return err
@@ -194,17 +201,13 @@ func (p *packer) file(at, rel string, size int64) error {
 }
 
 // scan reads a file once, for its checksum and for secrets.
-func scan(at string, secrets []string) (secret bool, sum string, err error) {
+func scan(at string, known *secrets.Set) (secret bool, sum string, err error) {
 	f, err := os.Open(at)
 	if err != nil {
 		return false, "", err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	forms := variants(secrets)
-	longest := 0
-	for _, s := range forms {
-		longest = max(longest, len(s))
-	}
+	longest := known.Longest()
 	h := sha256.New()
 	buf := make([]byte, 1<<20+longest)
 	kept := 0 // bytes at the start of buf that are of the read before
@@ -212,9 +215,7 @@ func scan(at string, secrets []string) (secret bool, sum string, err error) {
 		n, err := f.Read(buf[kept:])
 		h.Write(buf[kept : kept+n])
 		have := buf[:kept+n]
-		for _, s := range forms {
-			secret = secret || bytes.Contains(have, []byte(s))
-		}
+		secret = secret || known.In(have)
 		kept = copy(buf, have[max(len(have)-longest, 0):])
 		if errors.Is(err, io.EOF) {
 			return secret, hex.EncodeToString(h.Sum(nil)), nil
@@ -263,7 +264,7 @@ func (p *packer) write(file string) (sum string, err error) {
 		{File: File{Path: ManifestFile, Size: int64(len(manifest))}, data: manifest},
 	}
 	for _, e := range append(head, p.entries...) {
-		if err := e.put(t, p.o.Secrets); err != nil {
+		if err := e.put(t, p.known); err != nil {
 			return "", fmt.Errorf("%s: %w", e.Path, err)
 		}
 	}
@@ -275,7 +276,7 @@ func (p *packer) write(file string) (sum string, err error) {
 
 // put writes one file of the archive: its name and bytes, and nothing of the
 // machine that it was made on.
-func (e entry) put(t *tar.Writer, secrets []string) error {
+func (e entry) put(t *tar.Writer, known *secrets.Set) error {
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.Path, Size: e.Size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}); err != nil {
 		return err
 	}
@@ -284,7 +285,7 @@ func (e entry) put(t *tar.Writer, secrets []string) error {
 		return err
 	}
 	was := e.SHA256
-	err := e.copy(t, secrets)
+	err := e.copy(t, known)
 	if errors.Is(err, tar.ErrWriteTooLong) || err == nil && e.SHA256 != was {
 		return errChanged
 	}
@@ -295,28 +296,36 @@ var errChanged = errors.New("was changed while it was packed")
 
 // seal finds size and checksum of what will go in: a text is read once for that and
 // once more when it is packed, for a run may have many.
-func (e *entry) seal(secrets []string) error { return e.copy(io.Discard, secrets) }
+func (e *entry) seal(known *secrets.Set) error { return e.copy(io.Discard, known) }
 
 // copy writes the entry from disk, and sets its checksum to that of what it wrote.
-func (e *entry) copy(w io.Writer, secrets []string) error {
+func (e *entry) copy(w io.Writer, known *secrets.Set) error {
 	h := sha256.New()
 	w = io.MultiWriter(w, h)
 	defer func() { e.SHA256 = hex.EncodeToString(h.Sum(nil)) }()
-	if e.text {
-		data, err := os.ReadFile(e.disk)
-		if err != nil {
-			return err
-		}
-		data, e.Redacted = redact(data, secrets)
-		e.Size = int64(len(data))
-		_, err = w.Write(data)
-		return err
-	}
 	f, err := os.Open(e.disk)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	_, err = io.Copy(w, io.NewSectionReader(f, e.from, e.Size))
+	if !e.text {
+		_, err = io.Copy(w, io.NewSectionReader(f, e.from, e.Size))
+		return err
+	}
+	size := counter{w, 0}
+	e.Redacted, err = redact(&size, f, e.Path, known)
+	e.Size = size.n
 	return err
+}
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
 }

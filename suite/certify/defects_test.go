@@ -118,6 +118,7 @@ func TestDefectsOutside(t *testing.T) {
 			continue
 		}
 		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting for mirrors that don't go on
 			if why, ok := unseen[d.Name]; ok {
 				t.Skip(why)
 			}

@@ -72,6 +72,14 @@ func TestWhatCantBegin(t *testing.T) {
 		_, err := engine.Certify(t.Context(), engine.Certification{Target: twice, Folder: t.TempDir()})
 		require.EqualError(t, err, "clusters east and west are one, given twice: both have cluster id "+clusterID("east"))
 	})
+	t.Run("a pattern of nothing", func(t *testing.T) {
+		_, _, err := s.certify(t.Context(), "nowhere/none")
+		require.EqualError(t, err, "no scenario has such a name (watershed list)")
+	})
+	t.Run("a scenario that it can't play", func(t *testing.T) {
+		_, _, err := s.certify(t.Context(), "active-passive/no-fault/every-gate")
+		require.EqualError(t, err, "the target can play none of these scenarios: no step of a stop can be held from outside: that needs the test hooks of the bundled broker")
+	})
 	s.nothingLeft()
 
 	t.Run("called off half-way", func(t *testing.T) {

@@ -54,8 +54,10 @@ type Certificate struct {
 	// higher are scenarios that the target can play above the level that was asked for.
 	higher []Scenario
 	// never are those that it can't, of all levels.
-	never  []Unplayed
-	Report report.Result
+	never []Unplayed
+	// ungrouped is why no story has consumer groups, "" where they have.
+	ungrouped string
+	Report    report.Result
 	// Short says why the level that was asked for is not passed; "" where it is, or
 	// where none was asked for.
 	Short string
@@ -74,7 +76,7 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	if err := writable(c.Folder); err != nil {
 		return nil, err
 	}
-	if err := c.Target.Tools(); err != nil {
+	if err := cmp.Or(c.fits(), c.Target.Tools()); err != nil {
 		return nil, err
 	}
 	t, err := FindTarget(ctx, c.Target, runOf(c.Seed))
@@ -93,7 +95,10 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 			return nil, err
 		}
 	}
-	if len(play) == 0 {
+	switch {
+	case len(play)+len(not) == 0:
+		return nil, errors.New("no scenario has such a name (watershed list)")
+	case len(play) == 0:
 		return nil, errors.New("the target can play none of these scenarios: " + whyNot(not))
 	}
 	slices.SortStableFunc(play, func(a, b Scenario) int { return int(a.Level()) - int(b.Level()) })
@@ -156,6 +161,21 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	return cert, nil
 }
 
+// fits says whether the level that was asked for is one that the target's file allows, and
+// can have at all.
+func (c Certification) fits() error {
+	if c.Level == nil || *c.Level == contract.L0 {
+		return nil
+	}
+	if most := mostOf(c.Target); *c.Level > most {
+		return fmt.Errorf("target %s: level: %s is the highest that may be played there, and %s is asked for", c.Target.File, most, *c.Level)
+	}
+	if c.Target.Mirroring == nil {
+		return fmt.Errorf("target %s: mirroring is missing: of clusters without it there is level L0 alone, and %s is asked for", c.Target.File, *c.Level)
+	}
+	return nil
+}
+
 // choose says what is to be played on a target, what can't be, and up to which level.
 func (c Certification) choose(t *Target) (play []Scenario, not []Unplayed, level contract.Level) {
 	level = t.most()
@@ -165,6 +185,7 @@ func (c Certification) choose(t *Target) (play []Scenario, not []Unplayed, level
 	play, not = t.Scenarios(level)
 	if c.Scenarios != nil {
 		play = slices.DeleteFunc(play, func(s Scenario) bool { return !c.Scenarios(s) })
+		not = slices.DeleteFunc(not, func(u Unplayed) bool { return !c.Scenarios(u.Scenario) })
 	}
 	return play, not, level
 }
@@ -173,7 +194,7 @@ func (c Certification) choose(t *Target) (play []Scenario, not []Unplayed, level
 func (cert *Certificate) sum(t *Target, c Certification, play []Scenario, level contract.Level) {
 	// A requirement that only a higher level exercises is not asked of a lower one.
 	higher, never := t.Scenarios(contract.L4)
-	cert.never = never
+	cert.never, cert.ungrouped = never, t.Ungrouped()
 	cert.higher = slices.DeleteFunc(higher, func(s Scenario) bool { return s.Level() <= level })
 	cert.tell(c, play)
 }
@@ -191,8 +212,10 @@ func (c Certification) reproduce(scenario string) string {
 }
 
 // most is the highest level that the target's file allows.
-func (t *Target) most() contract.Level {
-	if l, err := contract.ParseLevel(t.file.Level); err == nil {
+func (t *Target) most() contract.Level { return mostOf(t.file) }
+
+func mostOf(file *target.Target) contract.Level {
+	if l, err := contract.ParseLevel(file.Level); err == nil {
 		return l
 	}
 	return contract.L4
@@ -226,7 +249,7 @@ func whyNot(not []Unplayed) string {
 }
 
 // unplayable is the name under which reports tell what the target can't show.
-const unplayable = "not played"
+const unplayable = report.Unplayed
 
 // tell makes the report.
 func (cert *Certificate) tell(c Certification, play []Scenario) {
@@ -274,6 +297,11 @@ func (cert *Certificate) unexercised(play []Scenario) []check.Verdict {
 	for _, r := range contract.All() {
 		declares := func(s Scenario) bool { return slices.Contains(s.Requirements(), r.ID) }
 		if slices.ContainsFunc(play, declares) || slices.ContainsFunc(cert.higher, declares) {
+			continue
+		}
+		grouped := func(s Scenario) bool { s.ungrouped = false; return declares(s) }
+		if cert.ungrouped != "" && slices.ContainsFunc(slices.Concat(play, cert.higher), grouped) {
+			all = append(all, check.Verdict{Requirement: r.ID, Outcome: check.NotApplicable, Reason: cert.ungrouped})
 			continue
 		}
 		var not []Unplayed

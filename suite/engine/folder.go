@@ -65,6 +65,39 @@ func NewRunFolder(out string, seed uint64, keepAll bool, now time.Time) (folder 
 	return folder, func() { _ = release(lock) }, nil
 }
 
+// DropRunFolder removes a run's folder in which nothing came to be, and points the link to the
+// newest run that is there: a run that could not begin hides none before it. One that holds
+// something stays.
+func DropRunFolder(folder string) error {
+	if err := os.Remove(folder); err != nil {
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("remove the empty folder for evidence: %w", err)
+	}
+	out := filepath.Dir(folder)
+	link := filepath.Join(out, latest)
+	if to, err := os.Readlink(link); err != nil || to != filepath.Base(folder) {
+		return nil //nolint:nilerr // it is another run's by now
+	}
+	if err := os.Remove(link); err != nil {
+		return fmt.Errorf("link %s: %w", latest, err)
+	}
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		return fmt.Errorf("look for old evidence: %w", err)
+	}
+	for _, e := range slices.Backward(entries) { // sorted by name, so by time
+		if e.IsDir() && runName.MatchString(e.Name()) {
+			if err := os.Symlink(e.Name(), link); err != nil {
+				return fmt.Errorf("link %s: %w", latest, err)
+			}
+			break
+		}
+	}
+	return nil
+}
+
 // errNoLocks is that a file system has no locks, as some that are mounted over a network.
 var errNoLocks = errors.New("the file system has no locks")
 

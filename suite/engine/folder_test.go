@@ -94,3 +94,33 @@ func TestRunFoldersWithoutLocks(t *testing.T) {
 	_, _, err := NewRunFolder(t.TempDir(), 1, false, time.Now())
 	require.ErrorIs(t, err, syscall.EIO)
 }
+
+// A run that could not begin hides none that did.
+func TestAnEmptyRunFolderIsDropped(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var folders []string
+	for i := range 3 {
+		folder, leave, err := NewRunFolder(out, 7, true, at.Add(time.Duration(i)*time.Second))
+		require.NoError(t, err)
+		defer leave()
+		folders = append(folders, folder)
+	}
+	newest := func() string {
+		to, err := os.Readlink(filepath.Join(out, latest))
+		require.NoError(t, err)
+		return to
+	}
+	require.NoError(t, DropRunFolder(folders[1]))
+	require.NoDirExists(t, folders[1])
+	require.Equal(t, filepath.Base(folders[2]), newest(), "it was not that one's")
+	require.NoError(t, DropRunFolder(folders[2]))
+	require.Equal(t, filepath.Base(folders[0]), newest())
+	require.NoError(t, os.WriteFile(filepath.Join(folders[0], "result.json"), nil, 0o600))
+	require.NoError(t, DropRunFolder(folders[0]))
+	require.DirExists(t, folders[0], "something came to be in it")
+	require.NoError(t, os.Remove(filepath.Join(folders[0], "result.json")))
+	require.NoError(t, DropRunFolder(folders[0]))
+	_, err := os.Lstat(filepath.Join(out, latest))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

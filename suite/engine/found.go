@@ -65,7 +65,7 @@ func (c Certification) found(t *Target) *Found {
 		f.Asked = c.Level.String()
 	}
 	for i, s := range t.seen {
-		own := FoundCluster{Name: t.file.Clusters[i].Name, ID: s.ID, Brokers: []FoundBroker{}, Features: s.Features, Requests: s.Keys}
+		own := FoundCluster{Name: t.file.Clusters[i].Name, ID: s.ID, Brokers: []FoundBroker{}, Features: s.Features, Requests: append([]int16{}, s.Keys...)}
 		for _, b := range s.Brokers {
 			own.Brokers = append(own.Brokers, FoundBroker(b))
 		}

@@ -74,6 +74,15 @@ type setting struct {
 
 func (s *setting) String() string   { return s.value }
 func (s *setting) IsBoolFlag() bool { return s.isBool }
+
+// Type lets the help of a command line tell switches from flags that take a value.
+func (s *setting) Type() string {
+	if s.isBool {
+		return "bool"
+	}
+	return "value"
+}
+
 func (s *setting) Set(v string) error {
 	if s.isList && s.source == "-"+s.name {
 		v = s.value + "," + v
@@ -88,7 +97,7 @@ func (s *setting) variable() string { return "WATERSHED_" + strings.ToUpper(s.na
 func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 	s.all = []*setting{
 		{name: "seed", usage: "`N` decides traffic and faults; a run prints its own when none is given"},
-		{name: "launcher", value: "auto", usage: "how brokers are started: " + strings.Join(fixtures.Names(), ", ")},
+		{name: "launcher", value: "auto", usage: "how brokers are started, `NAME`: " + strings.Join(fixtures.Names(), ", ")},
 		{name: "nodes", usage: "how many nodes each cluster has, `N`: 1 or 3 (default: as its scenario says)"},
 		{name: "broker", value: refbrokerName, usage: "what single clusters are made of, `NAME`: " + strings.Join(brokerNames, ", ") + "; another than the reference broker is certified at level L0"},
 		{name: "jars", usage: "`folder` of the jars of -broker=kafka: a distribution, or what ci/kafka-fetch prints (default: where that puts them)"},
@@ -100,8 +109,8 @@ func (s *Settings) Register(fs *flag.FlagSet, getenv func(string) string) {
 		{name: "level", usage: "the scenarios up to level `L0..L4`, which must be passed (contract, \"Levels\")"},
 		{name: "duration", usage: "soak: repeat the scenarios with fresh seeds for so long, such as `1h`"},
 		{name: "shard", usage: "the part `I/N` of a matrix, such as 1/8: parts cost the same, and are all of it together"},
-		{name: "known", usage: "`known.yaml`: violations that are accepted, each with requirement, scenario, reason, until"},
-		{name: "target", usage: "`target.yaml`: certify clusters that run already (docs/certify.md), instead of starting some"},
+		{name: "known", usage: "`FILE` of violations that are accepted, each with requirement, scenario, reason, until"},
+		{name: "target", usage: "`FILE` of clusters that run already, to certify them (docs/certify.md) instead of starting some"},
 		{name: "defect", isList: true, usage: "make the brokers wrong on purpose, in the way `NAME` says, or NAME@CLUSTER those of one cluster (repeatable)"},
 	}
 	s.all = append(s.all, playedSettings()...)
@@ -274,17 +283,17 @@ func (s *Settings) fits(ctx context.Context) error {
 }
 
 // BrokerFlags are the flags that name the broker, to run the same again; each
-// begins with a space.
+// begins with a space, and has the two dashes that commands and go test both take.
 func (s *Settings) BrokerFlags() string {
 	if s.Broker == nil {
 		return ""
 	}
-	flags := " -broker=" + s.text("broker")
+	flags := " --broker=" + s.text("broker")
 	if jars := s.text("jars"); jars != "" {
-		flags += " -jars=" + jars
+		flags += " --jars=" + jars
 	}
 	if image := s.text("image"); image != "" {
-		flags += " -image=" + image
+		flags += " --image=" + image
 	}
 	return flags
 }

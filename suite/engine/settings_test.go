@@ -108,7 +108,7 @@ func TestABrokerIsCertified(t *testing.T) {
 	s, err := settingsOf(t, nil, "-broker=kfake", "-launcher=process", "-level=L0")
 	require.NoError(t, err)
 	require.NotNil(t, s.Broker.Kfake)
-	require.Equal(t, " -broker=kfake", s.BrokerFlags())
+	require.Equal(t, " --broker=kfake", s.BrokerFlags())
 
 	s, err = settingsOf(t, nil, "-broker=refbroker", "-launcher=process")
 	require.NoError(t, err)

@@ -82,6 +82,15 @@ func (t *Target) refreshes() bool {
 	return err == nil && ms <= mostRefresh
 }
 
+// Ungrouped is why stories on the target have no consumer groups, and GRP-1 is not applicable; ""
+// where they have some, and where there is no mirroring.
+func (t *Target) Ungrouped() string {
+	if t.file.Mirroring == nil || t.refreshes() {
+		return ""
+	}
+	return noGroups
+}
+
 // mostRefresh is the longest that mirrors may take to look for groups' offsets, in
 // milliseconds, so that a story can wait for it.
 const mostRefresh = 5000
@@ -107,6 +116,7 @@ func (t *Target) Scenarios(level contract.Level) (play []Scenario, not []Unplaye
 		if sc.Level() > level {
 			continue
 		}
+		sc.ungrouped = !t.refreshes()
 		if why := t.cant(sc); why != "" {
 			not = append(not, Unplayed{sc, why})
 			continue
@@ -124,7 +134,9 @@ const (
 	noKill  = "the target has no commands to kill and start nodes, or forbids it"
 	noPause = "the target has no commands to pause and resume nodes, or forbids it"
 	noCut   = "the target has no proxies on the way to its first cluster, or forbids cuts"
-	noPace  = "how often brokers clean their logs is not ours to say"
+	// What groups have committed is compared once it has been mirrored.
+	noGroups = "the target's mirroring.config sets no mirror.metadata.refresh.interval.ms of 5000 or less: what groups have committed would be waited for too long"
+	noPace   = "how often brokers clean their logs is not ours to say"
 )
 
 // WayClear says whether the proxies by which the target's first cluster is cut off are

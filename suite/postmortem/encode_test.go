@@ -23,6 +23,7 @@ type spec struct {
 	control    [2][]byte // key and value of a control record
 	time       int64
 	skip       int64 // offsets left out before it
+	packer     string
 }
 
 const (
@@ -82,12 +83,13 @@ func (s spec) encode(base int64) []byte {
 		}
 		add(i, key, fmt.Appendf(nil, "%s%d", s.value, i))
 	}
+	codec, records := packed(s.packer, records)
 	b := make([]byte, 61, 61+len(records))
 	binary.BigEndian.PutUint64(b, uint64(base))
 	binary.BigEndian.PutUint32(b[8:], uint32(49+len(records)))
 	binary.BigEndian.PutUint32(b[12:], uint32(s.epoch))
 	b[16] = 2
-	binary.BigEndian.PutUint16(b[21:], uint16(s.attributes))
+	binary.BigEndian.PutUint16(b[21:], uint16(s.attributes|codec))
 	binary.BigEndian.PutUint32(b[23:], uint32(n-1))
 	binary.BigEndian.PutUint64(b[27:], uint64(s.time))
 	binary.BigEndian.PutUint64(b[35:], uint64(s.time))

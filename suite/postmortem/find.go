@@ -16,35 +16,6 @@ import (
 	"watershed.example/suite/wirelog"
 )
 
-// Side is one cluster's folders.
-type Side struct {
-	Name string
-	// Folders are those of its brokers: a log directory with TOPIC-PARTITION
-	// folders in it, or above several of them, or one such folder.
-	Folders []string
-	// ClusterID is the cluster's id, empty where nobody said it.
-	ClusterID string
-}
-
-// ParseSide reads NAME=FOLDER,FOLDER… or NAME@CLUSTERID=FOLDER….
-func ParseSide(text string) (Side, error) {
-	name, list, ok := strings.Cut(text, "=")
-	name, id, _ := strings.Cut(name, "@")
-	if !ok || name == "" {
-		return Side{}, fmt.Errorf("%q: want NAME=FOLDER,FOLDER…, as in A=/copies/broker-1,/copies/broker-2", text)
-	}
-	s := Side{Name: name, ClusterID: id}
-	for f := range strings.SplitSeq(list, ",") {
-		if f != "" {
-			s.Folders = append(s.Folders, f)
-		}
-	}
-	if len(s.Folders) == 0 {
-		return Side{}, fmt.Errorf("%q names no folder", text)
-	}
-	return s, nil
-}
-
 // replica is one folder of a partition.
 type replica struct {
 	side      int
@@ -78,37 +49,34 @@ var (
 	movedName     = regexp.MustCompile(`^.+\.[0-9a-zA-Z_-]+-(delete|future|stray)$`)
 )
 
-// find looks for partitions below the sides' folders.
+// find looks for partitions below the sides' folders. A folder without any is
+// refused: with it a mistake in a name would read as if all was well.
 func find(sides []Side) (*found, error) {
-	f := &found{}
-	seen := map[string]string{}
-	for i, s := range sides {
-		f.clusterIDs = append(f.clusterIDs, map[string]string{})
-		for _, root := range s.Folders {
-			at, err := filepath.EvalSymlinks(root)
-			if err != nil {
-				return nil, fmt.Errorf("side %s: %w", s.Name, err)
-			}
-			info, err := os.Stat(at)
-			if err != nil {
-				return nil, fmt.Errorf("side %s: %w", s.Name, err)
-			}
-			if !info.IsDir() {
-				return nil, fmt.Errorf("side %s: %s is no folder", s.Name, root)
-			}
-			if abs, err := filepath.Abs(at); err == nil {
-				if other, ok := seen[abs]; ok {
-					return nil, fmt.Errorf("side %s: folder %s is given twice, to side %s too", s.Name, root, other)
-				}
-				seen[abs] = s.Name
-			}
-			if err := f.walk(i, s.Name, root, at); err != nil {
-				return nil, fmt.Errorf("side %s: %w", s.Name, err)
-			}
-		}
+	roots, err := resolve(sides)
+	if err != nil {
+		return nil, err
 	}
-	if len(f.replicas) == 0 {
-		return nil, errors.New("no folder TOPIC-PARTITION with segments (00000000000000000000.log) in what was given")
+	f := &found{}
+	for range sides {
+		f.clusterIDs = append(f.clusterIDs, map[string]string{})
+	}
+	for _, r := range roots {
+		name := sides[r.side].Name
+		before, unread := len(f.replicas)+f.internal, len(f.unread)
+		if err := f.walk(r.side, name, r.folder, r.at); err != nil {
+			return nil, fmt.Errorf("side %s: %w", name, err)
+		}
+		if len(f.replicas)+f.internal > before {
+			continue
+		}
+		err := fmt.Errorf("side %s: %s has no TOPIC-PARTITION folder with segments (00000000000000000000.log)", name, r.folder)
+		if len(f.unread) > unread {
+			err = fmt.Errorf("%w: %s %s", err, f.unread[unread].Folder, f.unread[unread].What)
+		}
+		return nil, err
+	}
+	if err := f.comparable(sides); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(f.replicas, func(a, b *replica) int {
 		return cmp.Or(strings.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition), cmp.Compare(a.side, b.side), strings.Compare(a.folder, b.folder))

@@ -74,7 +74,7 @@ const (
 	TornTransaction     Kind = "torn-transaction"       // committed, and mirrored on some partitions only
 	SourceMarkerMissing Kind = "diverged-by-marker"     // logs part at a marker that only one of them has
 	NoCommonHistory     Kind = "no-common-history"      // two logs of one name that have nothing in common
-	Unread              Kind = "unread"                 // a folder or file that is none of a partition
+	Unread              Kind = "unread"                 // a folder or file that is none of a partition, or records that were not compared
 	Forgotten           Kind = "more-producers-than-it" // state was bounded, so that some things can't be seen
 )
 
@@ -85,6 +85,9 @@ type Record struct {
 	Key *string `json:"key,omitempty"`
 	// Control names a control record's type.
 	Control string `json:"control,omitempty"`
+	// Unread says why this record of a batch and those behind it were not read, so
+	// that Key is absent.
+	Unread string `json:"unread,omitempty"`
 }
 
 // Finding is one thing that was found.
@@ -118,8 +121,10 @@ const (
 	maxRecords  = 5  // of one finding
 	maxAlike    = 3  // findings of one kind, partition and side; more are counted
 	maxKeyWidth = 64 // characters of a printed key
-	// maxDecoded bounds the batches whose records are decoded only to name them.
-	maxDecoded = 4 << 20
+	// namedBytes bounds what is decompressed of a batch only to name its records, and
+	// comparedBytes what is to compare them with others. Neither is held in memory.
+	namedBytes    = 4 << 20
+	comparedBytes = 32 << 20
 )
 
 // findings gathers what was found in a partition.
@@ -150,7 +155,7 @@ func (fs *findings) add(f Finding) {
 	fs.alike[key] = append(fs.alike[key], &f)
 }
 
-// records names the first records of a batch.
+// records names the first records of a batch, and says where it could not.
 func records(b *wirelog.Batch, room int) []Record {
 	if room <= 0 {
 		return nil
@@ -162,18 +167,21 @@ func records(b *wirelog.Batch, room int) []Record {
 		}
 		return []Record{{Offset: b.BaseOffset, Control: name}}
 	}
-	if len(b.Raw) > maxDecoded {
-		return []Record{{Offset: b.BaseOffset}}
-	}
-	var s wirelog.RecordScanner
+	o := b.Outlines(namedBytes)
+	defer o.Close()
 	var all []Record
-	for s.Start(b); len(all) < room && s.Next(); {
-		r := Record{Offset: s.Record.Offset}
-		if s.Record.Key != nil {
-			key := printable(s.Record.Key, maxKeyWidth)
+	next := b.BaseOffset
+	for len(all) < room && o.Next() {
+		r := Record{Offset: o.Offset}
+		if o.Key != nil {
+			key := printable(o.Key, o.KeyLen, maxKeyWidth)
 			r.Key = &key
 		}
 		all = append(all, r)
+		next = o.Offset + 1
+	}
+	if err := o.Err(); err != nil {
+		all = append(all, Record{Offset: next, Unread: err.Error()})
 	}
 	return all
 }

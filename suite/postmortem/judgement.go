@@ -54,6 +54,9 @@ func (j *judgement) identify() {
 		switch ids := slices.Sorted(maps.Keys(j.found.clusterIDs[i])); {
 		case s.ClusterID != "":
 			j.ids[i] = identity{s.ClusterID, "given", true}
+			if len(ids) > 0 && !slices.Contains(ids, s.ClusterID) {
+				j.ids[i].how += ", though " + j.found.clusterIDs[i][ids[0]] + " says " + ids[0]
+			}
 		case len(ids) == 1:
 			j.ids[i] = identity{ids[0], "from " + j.found.clusterIDs[i][ids[0]], true}
 		}
@@ -89,6 +92,28 @@ func (j *judgement) identify() {
 					changed = true
 				}
 			}
+		}
+	}
+	j.doubt(named)
+}
+
+// doubt tells of ids that were given and that no barrier names: of a cluster that was
+// never mirrored nobody does, but one that was mistyped looks the same, and hides
+// whose a barrier is.
+func (j *judgement) doubt(named map[string]bool) {
+	var strangers []string
+	for _, id := range slices.Sorted(maps.Keys(named)) {
+		if !slices.ContainsFunc(j.ids, func(i identity) bool { return i.id == id }) {
+			strangers = append(strangers, id)
+		}
+	}
+	for i, s := range j.sides {
+		if s.ClusterID == "" || named[s.ClusterID] {
+			continue
+		}
+		j.ids[i].how += "; no barrier names it"
+		if len(strangers) > 0 {
+			j.ids[i].how += fmt.Sprintf(", and they name %s, which is no side's: if it is mistyped, what is found here is too little", list(strangers))
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (l *lane) advance() {
 		if !b.CRCValid {
 			l.out.add(Finding{
 				Kind: Damaged, Sure: Certain, Side: l.name, Folder: l.folder, Offset: b.BaseOffset, LastOffset: b.LastOffset(), Affected: count(&b),
-				What: fmt.Sprintf("segment %s, byte %d: the checksum of a batch of %d bytes is wrong", b.Segment, b.Position, len(b.Raw)),
+				What: fmt.Sprintf("segment %s, byte %d: the checksum of a batch of %d bytes is wrong", b.Segment, b.Position, b.Size()),
 				Why:  "the bytes are not those that were written, on the broker's disk or in the copy", Do: "take the batch from another replica; copy the folder again to see which of the two it is",
 			})
 			l.damaged = true

@@ -229,7 +229,7 @@ func (l *line) place(b *wirelog.Batch) {
 	l.next = max(l.next, b.NextOffset())
 	l.lastTime = max(l.lastTime, b.MaxTimestamp)
 	l.batches++
-	l.bytes += int64(len(b.Raw))
+	l.bytes += b.Size()
 }
 
 func writer(b *wirelog.Batch) string {

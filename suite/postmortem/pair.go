@@ -81,8 +81,12 @@ type gap struct {
 	keyless  bool // a cleaner never takes a record without a key
 	named    []Record
 	// wanted are keys of records that are missing and have not come again behind
-	// them: of those a cleaner leaves the last.
-	wanted map[string]int64
+	// them, by what stands for a key: of those a cleaner leaves the last.
+	wanted map[uint64]int64
+	// unread counts missing batches whose keys were not all read; unseen says that
+	// some behind the gap were not.
+	unread int64
+	unseen bool
 }
 
 const (
@@ -122,13 +126,17 @@ func (p *pair) step(offset int64) {
 }
 
 func (p *pair) both(a, b *wirelog.Batch) {
-	switch {
-	case sameBatch(a, b):
-		if a.LeaderEpoch != b.LeaderEpoch {
-			p.restamped++
-		}
-	case sameRecords(a, b):
-	default:
+	same, unread := sameBatch(a, b), error(nil)
+	if same && a.LeaderEpoch != b.LeaderEpoch {
+		p.restamped++
+	}
+	if !same {
+		same, unread = sameRecords(a, b)
+	}
+	if unread != nil {
+		p.lanes[1].uncompared(b, p.lanes[0].name, unread)
+	}
+	if !same {
 		what := rewritten(a, b)
 		if what == "" {
 			p.part(a.BaseOffset)
@@ -181,35 +189,40 @@ func (p *pair) one(i int, offset int64) {
 const maxWanted = 1024
 
 func (g *gap) want(b *wirelog.Batch) {
-	if len(b.Raw) > maxDecoded {
-		return
-	}
-	var s wirelog.RecordScanner
-	for s.Start(b); s.Next(); {
+	o := b.Outlines(comparedBytes)
+	defer o.Close()
+	for o.Next() {
 		switch {
-		case s.Record.Key == nil:
+		case o.Key == nil:
 			g.keyless = true
-		case s.Record.Value == nil:
-			delete(g.wanted, string(s.Record.Key)) // a tombstone goes too
+		case o.Tombstone:
+			delete(g.wanted, o.KeySum) // a tombstone goes too
 		case len(g.wanted) < maxWanted:
 			if g.wanted == nil {
-				g.wanted = map[string]int64{}
+				g.wanted = map[uint64]int64{}
 			}
-			g.wanted[string(s.Record.Key)] = s.Record.Offset
+			g.wanted[o.KeySum] = o.Offset
 		}
+	}
+	if o.Err() != nil {
+		g.unread++
 	}
 }
 
 // seen looks for wanted keys in a batch that lies behind the gap.
 func (g *gap) seen(b *wirelog.Batch) {
-	if g == nil || len(g.wanted) == 0 || b.IsControl() || len(b.Raw) > maxDecoded {
+	if g == nil || len(g.wanted) == 0 || b.IsControl() {
 		return
 	}
-	var s wirelog.RecordScanner
-	for s.Start(b); s.Next(); {
-		if at, ok := g.wanted[string(s.Record.Key)]; ok && s.Record.Offset > at {
-			delete(g.wanted, string(s.Record.Key))
+	o := b.Outlines(comparedBytes)
+	defer o.Close()
+	for len(g.wanted) > 0 && o.Next() {
+		if at, ok := g.wanted[o.KeySum]; ok && o.Key != nil && o.Offset > at {
+			delete(g.wanted, o.KeySum)
 		}
+	}
+	if o.Err() != nil {
+		g.unseen = true
 	}
 }
 
@@ -259,7 +272,7 @@ func (t *tail) take(b *wirelog.Batch) {
 		t.start, t.firstTime = headOf(b), b.BaseTimestamp
 	}
 	t.batches++
-	t.bytes += int64(len(b.Raw))
+	t.bytes += b.Size()
 	t.next, t.lastTime = b.NextOffset(), max(t.lastTime, b.MaxTimestamp)
 	if len(t.early) < maxEarly {
 		t.early = append(t.early, headOf(b))

@@ -65,8 +65,13 @@ func (pr *pair) missing() {
 		switch {
 		case g.keyless:
 			f.Sure, f.Why = Certain, "among them are records without a key, which no cleaner takes"
+		case len(g.wanted) > 0 && g.unseen:
+			f.Why = fmt.Sprintf("the keys of %d of them do not come again in what was read behind them, and not all keys there were", len(g.wanted))
 		case len(g.wanted) > 0:
 			f.Sure, f.Why = Likely, fmt.Sprintf("the keys of %d of them do not come again behind them, and a cleaner leaves the last record of a key", len(g.wanted))
+		}
+		if g.unread > 0 {
+			f.Why += fmt.Sprintf("; of %d of the missing batches not all keys were read", g.unread)
 		}
 		pr.out.add(f)
 	}

@@ -8,18 +8,19 @@ import (
 )
 
 // printable shows bytes of a record as text of one line: what is no printable
-// UTF-8 as \xNN or \uNNNN, and no more than width characters of it.
-func printable(data []byte, width int) string {
+// UTF-8 as \xNN or \uNNNN, and no more than width characters of it. There are size
+// bytes, of which data are those that fill the width at least.
+func printable(data []byte, size int64, width int) string {
 	var s strings.Builder
 	n := 0
 	for rest := data; len(rest) > 0; {
 		if n >= width {
-			fmt.Fprintf(&s, "… (%d bytes)", len(data))
+			fmt.Fprintf(&s, "… (%d bytes)", size)
 			break
 		}
-		r, size := utf8.DecodeRune(rest)
+		r, length := utf8.DecodeRune(rest)
 		switch {
-		case r == utf8.RuneError && size == 1:
+		case r == utf8.RuneError && length == 1:
 			fmt.Fprintf(&s, `\x%02X`, rest[0])
 			n += 4
 		case !unicode.IsPrint(r):
@@ -29,7 +30,7 @@ func printable(data []byte, width int) string {
 			s.WriteRune(r)
 			n++
 		}
-		rest = rest[size:]
+		rest = rest[length:]
 	}
 	return s.String()
 }

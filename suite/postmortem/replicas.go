@@ -74,7 +74,7 @@ func (r *replica) lastOffset() (next int64) {
 func (l *lane) compare(offset int64, with *lane) {
 	switch {
 	case l.at(offset) && with.at(offset):
-		if sameWhole(l, with) || sameRecords(l.cur, with.cur) {
+		if l.same(with) {
 			if l.differs >= 0 {
 				l.agreed++
 			}
@@ -100,8 +100,16 @@ func (l *lane) compare(offset int64, with *lane) {
 	}
 }
 
-func sameWhole(a, b *lane) bool {
-	return a.cur.LeaderEpoch == b.cur.LeaderEpoch && sameBatch(a.cur, b.cur)
+// same says whether the lanes' batches are the same, but for what a cleaner took.
+func (l *lane) same(with *lane) bool {
+	if l.cur.LeaderEpoch == with.cur.LeaderEpoch && sameBatch(l.cur, with.cur) {
+		return true
+	}
+	same, unread := sameRecords(l.cur, with.cur)
+	if unread != nil {
+		l.uncompared(l.cur, with.folder, unread)
+	}
+	return same
 }
 
 func (l *lane) differ(offset int64, with *lane) {

@@ -3,6 +3,8 @@ package postmortem
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/maphash"
 
 	"watershed.example/suite/wirelog"
@@ -16,7 +18,7 @@ const (
 
 // sameBatch says whether two batches are the same bytes but for the leader epoch.
 func sameBatch(a, b *wirelog.Batch) bool {
-	return len(a.Raw) == len(b.Raw) && bytes.Equal(a.Raw[epochTo:], b.Raw[epochTo:]) && bytes.Equal(a.Raw[:epochFrom], b.Raw[:epochFrom])
+	return a.SameFrom(b, epochTo) && bytes.Equal(a.Raw[:epochFrom], b.Raw[:epochFrom])
 }
 
 // thinned says whether a cleaner has been at the batch: it has fewer records
@@ -26,39 +28,58 @@ func thinned(b *wirelog.Batch) bool {
 }
 
 // sameRecords says whether every record that both batches have is the same, of
-// which a cleaner has been at one.
-func sameRecords(a, b *wirelog.Batch) bool {
+// which a cleaner has been at one. Where that could not be read to the end, unread
+// says why, and the batches count as the same.
+func sameRecords(a, b *wirelog.Batch) (same bool, unread error) {
 	if a.ProducerID != b.ProducerID || a.ProducerEpoch != b.ProducerEpoch || a.IsControl() != b.IsControl() || !thinned(a) && !thinned(b) {
-		return false
+		return false, nil
 	}
-	if len(a.Raw) > maxDecoded || len(b.Raw) > maxDecoded {
-		return true // too large to be opened for that
-	}
-	var s, t wirelog.RecordScanner
-	s.Start(a)
-	t.Start(b)
+	s, t := a.Outlines(comparedBytes), b.Outlines(comparedBytes)
+	defer s.Close()
+	defer t.Close()
 	more, other := s.Next(), t.Next()
 	for more && other {
 		switch {
-		case s.Record.Offset < t.Record.Offset:
+		case s.Offset < t.Offset:
 			more = s.Next()
-		case s.Record.Offset > t.Record.Offset:
+		case s.Offset > t.Offset:
 			other = t.Next()
-		case !bytes.Equal(s.Record.Key, t.Record.Key) || !bytes.Equal(s.Record.Value, t.Record.Value):
-			return false
+		case (s.Key == nil) != (t.Key == nil) || s.KeySum != t.KeySum || s.Tombstone != t.Tombstone:
+			return false, nil
 		default:
+			mine, theirs := s.ValueSum(), t.ValueSum()
+			if s.Err() == nil && t.Err() == nil && mine != theirs {
+				return false, nil
+			}
 			more, other = s.Next(), t.Next()
 		}
 	}
-	return s.Err() == nil && t.Err() == nil
+	for _, err := range []error{s.Err(), t.Err()} {
+		switch {
+		case errors.Is(err, wirelog.ErrBeyond):
+			unread = err
+		case err != nil:
+			return false, nil
+		}
+	}
+	return true, unread
+}
+
+// uncompared says that of a batch of a lane not all records were compared.
+func (l *lane) uncompared(b *wirelog.Batch, with string, why error) {
+	l.out.add(Finding{
+		Kind: Unread, Sure: Measured, Side: l.name, Folder: l.folder, Offset: b.BaseOffset, LastOffset: b.LastOffset(), Affected: count(b),
+		What: fmt.Sprintf("the batch differs from that of %s as a cleaner makes it, and not all of its records were compared", with),
+		Why:  why.Error(), Do: "nothing, if the topic is compacted; else compare the two batches with a dump tool",
+	})
 }
 
 // rewritten names what of a batch's header was changed while its records are the
 // same, empty where the two are different batches.
 func rewritten(a, b *wirelog.Batch) string {
 	const records = 61
-	if len(a.Raw) != len(b.Raw) || a.IsBarrier() || b.IsBarrier() || a.LastOffsetDelta != b.LastOffsetDelta || a.Count != b.Count ||
-		a.BaseTimestamp != b.BaseTimestamp || a.MaxTimestamp != b.MaxTimestamp || !bytes.Equal(a.Raw[records:], b.Raw[records:]) {
+	if a.IsBarrier() || b.IsBarrier() || a.LastOffsetDelta != b.LastOffsetDelta || a.Count != b.Count ||
+		a.BaseTimestamp != b.BaseTimestamp || a.MaxTimestamp != b.MaxTimestamp || !a.SameFrom(b, records) {
 		return ""
 	}
 	switch {
@@ -81,7 +102,7 @@ var seed = maphash.MakeSeed()
 func fingerprint(b *wirelog.Batch) uint64 {
 	var k [40]byte
 	binary.BigEndian.PutUint32(k[0:], b.CRC)
-	binary.BigEndian.PutUint32(k[4:], uint32(len(b.Raw)))
+	binary.BigEndian.PutUint32(k[4:], uint32(b.Size()))
 	binary.BigEndian.PutUint64(k[8:], uint64(b.ProducerID))
 	binary.BigEndian.PutUint64(k[16:], uint64(b.BaseTimestamp))
 	binary.BigEndian.PutUint32(k[24:], uint32(b.BaseSequence))

@@ -20,7 +20,7 @@ func (r *Report) Text(w io.Writer) error {
 		}
 		s.WriteString("\n")
 	}
-	fmt.Fprintf(&s, "%d partitions, %d bytes of segments", len(r.Partitions), r.Bytes)
+	fmt.Fprintf(&s, "%s, %d bytes of segments", many(int64(len(r.Partitions)), "partition"), r.Bytes)
 	if r.Internal > 0 {
 		fmt.Fprintf(&s, "; %d folders of internal topics left out", r.Internal)
 	}
@@ -85,6 +85,8 @@ func (f *Finding) text(s *strings.Builder) {
 			switch {
 			case r.Control != "":
 				keys = append(keys, fmt.Sprintf("%d (%s)", r.Offset, r.Control))
+			case r.Unread != "":
+				keys = append(keys, fmt.Sprintf("%d (not read: %s)", r.Offset, r.Unread))
 			case r.Key == nil:
 				keys = append(keys, fmt.Sprintf("%d (no key)", r.Offset))
 			default:

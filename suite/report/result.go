@@ -8,6 +8,9 @@ import (
 	"watershed.example/suite/contract"
 )
 
+// Unplayed is the name under which a report tells what no scenario of the run could show.
+const Unplayed = "not played"
+
 // Scenario is what one scenario came to.
 type Scenario struct {
 	// Name is the scenario's own, without its test's.

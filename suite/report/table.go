@@ -54,12 +54,18 @@ func Table(w io.Writer, r *Result, width int) error {
 		}
 		p.line("%s", oneLine(fmt.Sprintf("level %s %s%s", s.Level, word, s.Why), width))
 	}
+	played := 0
+	for i := range r.Scenarios {
+		if r.Scenarios[i].Name != Unplayed {
+			played++
+		}
+	}
 	end := "PASSED"
 	if !r.Passed() {
 		end = "FAILED"
 	}
 	p.line("%s", oneLine(fmt.Sprintf("%s: %d scenarios; requirements: %d held, %d violated, %d inconclusive, %d not applicable",
-		end, len(r.Scenarios), counts[check.Held], counts[check.Violated], counts[check.Inconclusive], counts[check.NotApplicable]), width))
+		end, played, counts[check.Held], counts[check.Violated], counts[check.Inconclusive], counts[check.NotApplicable]), width))
 	if p.err != nil {
 		return fmt.Errorf("write the verdict table: %w", p.err)
 	}

@@ -1,6 +1,7 @@
 package wirelog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,8 +19,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Batch is one record batch as it lies in a segment.
 type Batch struct {
-	// Raw is the whole batch, from its base offset to its last record's end.
-	// It refers to the segment's bytes: don't change it.
+	// Raw is the whole batch, from its base offset to its last record's end, but
+	// of a large one that a [Stream] reads only the beginning. It refers to the
+	// segment's bytes: don't change it.
 	Raw []byte
 	// Segment is the file's name, Position the batch's place in it in bytes.
 	Segment  string
@@ -38,6 +40,18 @@ type Batch struct {
 	ProducerEpoch   int16
 	BaseSequence    int32
 	Count           int32
+
+	unheld int64  // bytes of the batch behind Raw
+	rest   uint64 // stands for them
+}
+
+// Size is the batch's size in bytes, whether Raw holds them all or not.
+func (b *Batch) Size() int64 { return int64(len(b.Raw)) + b.unheld }
+
+// SameFrom says whether two batches are of one size, and the same bytes from a place
+// in the header or at its end on. What is not held is compared by a hash of 64 bits.
+func (b *Batch) SameFrom(other *Batch, from int) bool {
+	return b.Size() == other.Size() && b.rest == other.rest && bytes.Equal(b.Raw[from:], other.Raw[from:])
 }
 
 // LastOffset is the offset of the batch's last record (also when that record
@@ -84,7 +98,16 @@ func ParseBatch(data []byte) (Batch, error) {
 		return b, fmt.Errorf("%w: batch of %d bytes, %d are left", ErrShort, size, len(data))
 	}
 	raw := data[:size:size]
-	b = Batch{
+	b, err := parseHeader(raw)
+	if err == nil {
+		b.CRCValid = crc32.Checksum(raw[crcFrom:], castagnoli) == b.CRC
+	}
+	return b, err
+}
+
+// parseHeader decodes all but the checksum, which takes the whole batch.
+func parseHeader(raw []byte) (Batch, error) {
+	b := Batch{
 		Raw:         raw,
 		BaseOffset:  int64(binary.BigEndian.Uint64(raw)),
 		LeaderEpoch: int32(binary.BigEndian.Uint32(raw[12:])),
@@ -94,7 +117,6 @@ func ParseBatch(data []byte) (Batch, error) {
 		return b, fmt.Errorf("batch of magic %d, only 2 is read", b.Magic)
 	}
 	b.CRC = binary.BigEndian.Uint32(raw[17:])
-	b.CRCValid = crc32.Checksum(raw[crcFrom:], castagnoli) == b.CRC
 	b.Attributes = int16(binary.BigEndian.Uint16(raw[21:]))
 	b.LastOffsetDelta = int32(binary.BigEndian.Uint32(raw[23:]))
 	b.BaseTimestamp = int64(binary.BigEndian.Uint64(raw[27:]))

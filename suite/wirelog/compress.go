@@ -2,7 +2,6 @@ package wirelog
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +32,9 @@ func (c Codec) String() string {
 	return fmt.Sprintf("codec %d", int8(c))
 }
 
-// maxDecompressed bounds what one batch may decompress to, in bytes.
+// maxDecompressed bounds what one batch may decompress to where its records are held
+// all at once, in bytes. See [Outlines] for batches of which nobody knows where they
+// come from.
 const maxDecompressed = 256 << 20
 
 var errTooLarge = fmt.Errorf("decompresses to more than %d bytes", maxDecompressed)
@@ -81,45 +82,19 @@ func readBounded(r io.Reader) ([]byte, error) {
 	return out, err
 }
 
-// xerial is the magic of the framing that Java clients put around snappy blocks.
-var xerial = []byte{130, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
-
 func unsnappy(data []byte) ([]byte, error) {
-	if !bytes.HasPrefix(data, xerial) {
-		return unsnappyBlock(data)
-	}
-	if len(data) < 16 {
-		return nil, errors.New("xerial header is torn")
-	}
-	var out []byte
-	for data = data[16:]; len(data) > 0; {
-		if len(data) < 4 {
-			return nil, errors.New("xerial block length is torn")
-		}
-		n := int64(int32(binary.BigEndian.Uint32(data)))
-		data = data[4:]
-		if n < 0 || n > int64(len(data)) {
-			return nil, errors.New("xerial block is torn")
-		}
-		block, err := unsnappyBlock(data[:n])
-		if err != nil {
+	if bytes.HasPrefix(data, xerial) {
+		var u unsnapper
+		if err := u.reset(source{data: data}, maxDecompressed); err != nil {
 			return nil, err
 		}
-		if out = append(out, block...); len(out) > maxDecompressed {
-			return nil, errTooLarge
-		}
-		data = data[n:]
+		return readBounded(&u)
 	}
-	return out, nil
-}
-
-func unsnappyBlock(data []byte) ([]byte, error) {
-	n, err := snappy.DecodedLen(data)
+	n, err := snappyLen(data)
 	if err != nil {
 		return nil, err
 	}
-	// Snappy makes at most 22 bytes of one, so a false length can't ask for much.
-	if n > maxDecompressed || n > 64*len(data)+64 {
+	if n > maxDecompressed {
 		return nil, errTooLarge
 	}
 	return snappy.Decode(nil, data)

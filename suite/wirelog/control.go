@@ -1,7 +1,9 @@
 package wirelog
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"unicode/utf8"
 )
 
@@ -60,31 +62,60 @@ func (b *Batch) Control() (Control, error) {
 	if !b.IsControl() {
 		return c, fmt.Errorf("batch at offset %d is no control batch", b.BaseOffset)
 	}
-	records, err := b.Records()
-	if len(records) == 0 {
-		if err == nil {
-			err = fmt.Errorf("batch at offset %d: control batch without a record", b.BaseOffset)
-		}
+	r, err := b.firstRecord()
+	if err != nil {
 		return c, err
 	}
-	key := parser{data: records[0].Key}
+	key := parser{data: r.Key}
 	c.KeyVersion, c.Type = key.int16(), ControlType(key.int16())
 	if key.err != nil {
-		return c, fmt.Errorf("batch at offset %d: control key of %d bytes: %w", b.BaseOffset, len(records[0].Key), key.err)
+		return c, fmt.Errorf("batch at offset %d: control key of %d bytes: %w", b.BaseOffset, len(r.Key), key.err)
 	}
 	c.KeyRest = len(key.data)
-	value := parser{data: records[0].Value}
+	value := parser{data: r.Value}
 	switch c.Type {
 	case Abort, Commit:
 		c.ValueVersion, c.CoordinatorEpoch = value.int16(), value.int32()
 	case MirrorPIDReset:
-		value = c.reset(records[0].Value)
+		value = c.reset(r.Value)
 	}
 	if value.err != nil {
-		return c, fmt.Errorf("batch at offset %d: value of %s, %d bytes: %w", b.BaseOffset, c.Type, len(records[0].Value), value.err)
+		return c, fmt.Errorf("batch at offset %d: value of %s, %d bytes: %w", b.BaseOffset, c.Type, len(r.Value), value.err)
 	}
 	c.ValueRest = len(value.data)
 	return c, nil
+}
+
+// maxControl bounds what is decompressed of a control batch, in bytes. No broker
+// compresses one.
+const maxControl = 64 << 10
+
+// firstRecord decodes the first record of a control batch and no other: what lies
+// behind it may be anything.
+func (b *Batch) firstRecord() (Record, error) {
+	var s RecordScanner
+	if b.Codec() == None && b.unheld == 0 {
+		s.Start(b)
+	} else {
+		var f inflater
+		err := f.start(b, maxControl)
+		if err == nil {
+			if s.p.data, err = io.ReadAll(&f); errors.Is(err, ErrBeyond) && len(s.p.data) > 0 {
+				err = nil
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("batch at offset %d: %w", b.BaseOffset, err)
+		}
+		s.batch, s.err = b, err
+	}
+	if s.Next() {
+		return s.Record, nil
+	}
+	if s.err == nil {
+		s.err = fmt.Errorf("batch at offset %d: control batch without a record", b.BaseOffset)
+	}
+	return Record{}, s.err
 }
 
 // reset decodes a MirrorPidResetRecord and returns what is left of the value.

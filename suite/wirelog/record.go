@@ -70,7 +70,13 @@ type RecordScanner struct {
 // Start begins with the records of a batch.
 func (s *RecordScanner) Start(b *Batch) {
 	s.batch, s.read, s.p, s.err = b, 0, parser{}, nil
-	data, err := b.Codec().decompress(b.Raw[headerLen:])
+	var data []byte
+	var err error
+	if b.unheld > 0 {
+		err = (&source{cut: true}).end()
+	} else {
+		data, err = b.Codec().decompress(b.Raw[headerLen:])
+	}
 	switch {
 	case err != nil:
 		s.err = fmt.Errorf("batch at offset %d: %w", b.BaseOffset, err)

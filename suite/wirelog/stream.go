@@ -4,14 +4,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"hash/maphash"
 	"io"
 	"os"
 	"path/filepath"
 )
 
 // Stream reads a log's batches one after the other through a buffer of its own,
-// so that a log of any size takes a buffer's memory, and a file that is made
-// shorter meanwhile is a torn one. See [Log.Batches] for a log that stays.
+// so that a log of any size, of batches of any size, takes a buffer's memory, and a
+// file that is made shorter meanwhile is a torn one. See [Log.Batches] for a log that stays.
 type Stream struct {
 	// Passed counts the bytes of the segments that were read or skipped.
 	Passed int64
@@ -29,9 +31,10 @@ type Stream struct {
 
 const (
 	streamBuffer = 1 << 20
-	// maxBatch bounds what is read as one batch, in bytes: a length above it is
-	// taken for damage. (message.max.bytes is 1 MiB unless set.)
-	maxBatch = 256 << 20
+	// maxHeld bounds what is held of one batch, in bytes; the rest passes by, to be
+	// checked and hashed. A batch may be as large as message.max.bytes, which is
+	// 1 MiB unless set, and each replica of a partition holds one.
+	maxHeld = 4 << 20
 )
 
 // Stream starts to read the log.
@@ -148,10 +151,10 @@ func (s *Stream) batch() (Batch, error) {
 		size = overhead + int64(int32(binary.BigEndian.Uint32(head[8:])))
 	}
 	switch {
-	case size > maxBatch && size <= s.size-s.pos:
-		return Batch{}, s.problem(fmt.Errorf("batch of %d bytes, none has more than %d", size, maxBatch))
 	case size > s.size-s.pos:
-		return Batch{}, s.problem(fmt.Errorf("%w: batch of %d bytes, %d are left", ErrShort, size, s.size-s.pos))
+		return Batch{}, s.short(size)
+	case size > maxHeld:
+		return s.large(size)
 	}
 	raw, err := s.peek(int(max(size, int64(len(head)))))
 	if err != nil {
@@ -165,6 +168,59 @@ func (s *Stream) batch() (Batch, error) {
 	s.skip(len(b.Raw))
 	return b, nil
 }
+
+func (s *Stream) short(size int64) *Problem {
+	return s.problem(fmt.Errorf("%w: batch of %d bytes, %d are left", ErrShort, size, s.size-s.pos))
+}
+
+// large reads a batch of which the beginning alone is held.
+func (s *Stream) large(size int64) (Batch, error) {
+	raw, err := s.peek(maxHeld)
+	if err != nil {
+		return Batch{}, err
+	}
+	if len(raw) < maxHeld {
+		return Batch{}, s.short(size)
+	}
+	b, err := parseHeader(raw[:maxHeld:maxHeld])
+	if err != nil {
+		return Batch{}, s.problem(err)
+	}
+	crc := crc32.Checksum(raw[crcFrom:], castagnoli)
+	var rest maphash.Hash
+	rest.SetSeed(seed)
+	pass := func(p []byte) {
+		crc = crc32.Update(crc, castagnoli, p)
+		_, _ = rest.Write(p) // never fails
+	}
+	left := size - maxHeld
+	ahead := s.buf[s.from+maxHeld : s.to]
+	ahead = ahead[:min(int64(len(ahead)), left)]
+	pass(ahead)
+	left -= int64(len(ahead))
+	for chunk := make([]byte, min(left, 64<<10)); left > 0; {
+		n, err := io.ReadFull(s.file, chunk[:min(left, int64(len(chunk)))])
+		pass(chunk[:n])
+		left -= int64(n)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			s.size = s.pos + size - left // somebody made it shorter
+			return Batch{}, s.short(size)
+		case err != nil:
+			return Batch{}, err
+		}
+	}
+	b.CRCValid = crc == b.CRC
+	b.unheld, b.rest = size-maxHeld, rest.Sum64()
+	b.Segment, b.Position = s.name, s.pos
+	s.from += maxHeld + len(ahead)
+	s.pos += size
+	s.Passed += size
+	return b, nil
+}
+
+// seed is that of all hashes that stand for bytes: they are compared within a process.
+var seed = maphash.MakeSeed()
 
 func (s *Stream) skip(n int) {
 	s.from += n

@@ -2,7 +2,9 @@ package wirelog
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -95,6 +97,100 @@ func large(log []byte, size int) []byte {
 	b := append(bytes.Clone(log[:61]), make([]byte, size-61)...)
 	b[8], b[9], b[10], b[11] = byte((size-12)>>24), byte((size-12)>>16), byte((size-12)>>8), byte(size-12)
 	return b
+}
+
+// A batch of any size is read, checked and compared, and its beginning is held.
+func TestLargeBatchesPassBy(t *testing.T) {
+	one := golden(t, "B/t2-0")
+	const size = 3*maxHeld + 12345
+	sealed := func(change int) []byte {
+		b := large(one, size)
+		if change >= 0 {
+			b[change] ^= 1
+		}
+		binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[crcFrom:], castagnoli))
+		return b
+	}
+	first := sealed(-1)
+	for name, tc := range map[string]struct {
+		data  []byte
+		valid bool
+		same  bool
+		next  bool
+	}{
+		"whole":                 {append(bytes.Clone(first), one...), true, true, true},
+		"behind a small one":    {append(bytes.Clone(one), append(bytes.Clone(first), one...)...), true, true, true},
+		"last":                  {first, true, true, false},
+		"another end":           {append(sealed(size-1), one...), true, false, true},
+		"another middle":        {append(sealed(maxHeld), one...), true, false, true},
+		"another beginning":     {append(sealed(maxHeld-1), one...), true, false, true},
+		"a flipped bit far out": {append(append(bytes.Clone(first[:size-1]), 1), one...), false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var whole Batch
+			for b, err := range Segment("0.log", tc.data) {
+				require.NoError(t, err)
+				if b.Size() == size {
+					whole = b
+				}
+			}
+			s := folder(t, map[string][]byte{"0.log": tc.data}).Stream()
+			b, err := s.Next()
+			for err == nil && b.Size() < size {
+				b, err = s.Next()
+			}
+			require.NoError(t, err)
+			require.Len(t, b.Raw, maxHeld)
+			require.Equal(t, int64(size), b.Size())
+			require.Equal(t, tc.valid, b.CRCValid)
+			require.LessOrEqual(t, len(s.buf), maxHeld)
+			other := folder(t, map[string][]byte{"0.log": first}).Stream()
+			a, err := other.Next()
+			require.NoError(t, err)
+			require.Equal(t, tc.same, a.SameFrom(&b, 16))
+			_, err = b.Records()
+			require.ErrorIs(t, err, ErrBeyond)
+			b.Raw, b.rest, b.unheld = whole.Raw, 0, 0
+			require.Equal(t, whole, b)
+			b, err = s.Next()
+			if tc.next {
+				require.NoError(t, err)
+				require.True(t, b.CRCValid)
+			} else {
+				require.ErrorIs(t, err, io.EOF)
+			}
+			require.NoError(t, other.Close())
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// A segment that is made shorter while a large batch passes by is torn.
+func TestLargeBatchIsCutWhileItIsRead(t *testing.T) {
+	one := golden(t, "B/t2-0")
+	l := folder(t, map[string][]byte{"0.log": append(bytes.Clone(one), large(one, 2*maxHeld)...), "1.log": one})
+	s := l.Stream()
+	for range 2 {
+		_, err := s.Next()
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.Truncate(filepath.Join(l.Dir, "0.log"), int64(len(one)+maxHeld+7)))
+	for n := 0; ; n++ {
+		_, err := s.Next()
+		if err == nil {
+			continue
+		}
+		var problem *Problem
+		require.ErrorAs(t, err, &problem)
+		require.True(t, problem.Torn)
+		require.Equal(t, int64(len(one)), problem.Position)
+		require.Equal(t, int64(maxHeld+7), problem.Rest)
+		break
+	}
+	b, err := s.Next()
+	require.NoError(t, err)
+	require.Equal(t, "1.log", b.Segment)
+	require.NoError(t, s.Close())
 }
 
 func FuzzStream(f *testing.F) {

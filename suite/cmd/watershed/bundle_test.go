@@ -64,6 +64,16 @@ func bundled(t *testing.T, latest, table string) {
 	require.Contains(t, again, "is recorded as held, and is violated")
 	require.Contains(t, errs, "the bundle says 1 things that are not so")
 
+	// Levels for which the run was not out.
+	raised := bytes.Replace(raw, []byte(`"scenarios": [`), []byte(`"levels": [{"level": "L0", "passed": true, "why": "all"}], "scenarios": [`), 1)
+	require.NoError(t, valid(t, "result", raised))
+	require.NoError(t, os.WriteFile(result, raised, 0o600))
+	forged, _, err = bundle.Write(filepath.Join(dir, bundle.RunDir), t.TempDir(), bundle.Options{Product: "x", Time: time.Now()})
+	require.NoError(t, err)
+	code, again, _ = called(t, "judge", forged)
+	require.Equal(t, exitViolated, code)
+	require.Contains(t, again, "level L0 is recorded as passed, and is not passed: SC-1 violated in single/no-fault/none")
+
 	// Raw logs that were left out can't be judged, and are no violation.
 	code, said, errs = called(t, "bundle", latest, "--product", "x", "--out", t.TempDir(), "--max-log", "1")
 	require.Zero(t, code, errs)

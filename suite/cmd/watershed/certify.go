@@ -115,9 +115,12 @@ func certify(cmd *cobra.Command, c engine.Certification, out string) error {
 	atInterrupt(ctx, fmt.Sprintf("interrupted: what was made on the clusters is being removed (names that begin with %s); a second Ctrl-C quits at once and leaves it", c.Space()))
 	cert, err := engine.Certify(ctx, c)
 	off := calledOff(ctx, cert, err)
+	if cert == nil {
+		return p.untold(errors.Join(cmp.Or(off, err), engine.DropRunFolder(folder)))
+	}
 	switch {
-	case cert == nil, off != nil && !cert.Violated():
-		return p.untold(cmp.Or(off, err))
+	case off != nil && !cert.Violated():
+		return p.untold(off)
 	case off != nil: // who called it off asks for no list of what can't be played
 		cert.Trouble, cert.Unplayed = off, nil
 	}

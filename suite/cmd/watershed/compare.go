@@ -24,6 +24,7 @@ type comparison struct {
 	// differ is what is not as the bundle says, open what could not be judged anew.
 	differ, open []string
 	used         map[string]bool // folders that the result tells of
+	unknown      bool            // a scenario is of another version
 }
 
 func (c *comparison) differs(format string, args ...any) {
@@ -79,6 +80,7 @@ func (c *comparison) plan(res *engine.Result) {
 	if res.Evidence == nil || res.Trouble != "" {
 		return // which is said as trouble
 	}
+	c.unknown = c.unknown || !engine.Knows(res.Evidence.Run.Scenario)
 	for _, less := range engine.Weaker(&res.Evidence.Run, c.foundOf(res)) {
 		c.opens("%s: %s", res.Name, less)
 	}
@@ -214,6 +216,10 @@ func orNotJudged(o check.Outcome) check.Outcome {
 func (c *comparison) sums(anew []*engine.Result, unplayed *recordedScenario) {
 	if c.found == nil && (unplayed != nil || slices.ContainsFunc(c.recorded.Scenarios, func(s recordedScenario) bool { return s.Launcher == external })) {
 		c.opens("levels and what could not be played: the bundle does not say which clusters were certified")
+		return
+	}
+	if c.unknown {
+		c.opens("levels and what could not be played: they rest on scenarios that this version does not know")
 		return
 	}
 	r := engine.RecountResults(anew, c.found)

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"watershed.example/fixtures"
+	"watershed.example/fixtures/kafka"
 )
 
 func doctorCommand() *cobra.Command {
@@ -42,7 +45,6 @@ func doctorCommand() *cobra.Command {
 			line("launcher auto", why)
 			for _, tool := range []struct{ name, for_ string }{
 				{"go", "building the image of the container launcher"},
-				{"java", "Apache Kafka: ci/conformance, ci/bench kafka"},
 				{"mvn", "fetching Apache Kafka: ci/kafka-fetch"},
 				{"python3", "clients of ci/conformance"},
 			} {
@@ -52,9 +54,39 @@ func doctorCommand() *cobra.Command {
 				}
 				line(tool.name, says)
 			}
+			java, jars, images := otherBrokers(cmd.Context())
+			line("java", java)
+			line("Apache Kafka's jars", jars)
+			line("images", images)
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&file, "target", "", "`FILE` that describes clusters which run already: what can be certified there")
 	return cmd
+}
+
+// otherBrokers says what is here to make single clusters of another broker of.
+func otherBrokers(ctx context.Context) (java, jars, images string) {
+	const for_ = "--broker=kafka from jars, ci/conformance, ci/bench kafka, ci/kafka-certify"
+	java, err := kafka.JavaFound()
+	if err != nil {
+		java = "no: " + err.Error() + "; needed for " + for_
+	}
+	if jars, err = kafka.Jars(); err == nil {
+		release, bad := kafka.Open(jars, "")
+		jars, err = fmt.Sprintf("version %s in %s", release.Version, release.Jars), bad
+	}
+	if err != nil {
+		jars = "no: " + err.Error() + "; needed for --broker=kafka without --jars or --image"
+	}
+	all, err := fixtures.KafkaImages(ctx)
+	switch {
+	case err != nil:
+		images = "not known: " + err.Error()
+	case len(all) == 0:
+		images = "Docker has none of Apache Kafka or Redpanda: --image NAME pulls it"
+	default:
+		images = strings.Join(all, ", ") + " (--broker=kafka or redpanda, --image NAME)"
+	}
+	return java, jars, images
 }

@@ -34,7 +34,7 @@ func doctorTarget(cmd *cobra.Command, file string) error {
 	line("product", "%s, profile %s", t.Product, t.Profile)
 	for i, s := range found.Seen() {
 		c := t.Clusters[i]
-		line("cluster "+c.Name, "id %s, %d brokers, %s", s.ID, len(s.Brokers), spoken(c))
+		line("cluster "+c.Name, "id %s, %s, %s", s.ID, many(len(s.Brokers), "broker"), spoken(c))
 		if level, ok := s.Features[mirrorrpc.Feature]; ok {
 			line("", "feature %s is at level %d", mirrorrpc.Feature, level)
 		} else if t.Mirroring != nil && t.Mirroring.Adapter == target.KIP1279 {
@@ -57,6 +57,9 @@ func doctorTarget(cmd *cobra.Command, file string) error {
 	line("rights", "topics are created, written in transactions, and deleted; producers are described")
 	if werr := found.WayClear(ctx); werr != nil {
 		line("proxies", "WARNING: %v", werr)
+	}
+	if why := found.Ungrouped(); why != "" {
+		line("consumer groups", "GRP-1 is not applicable: %s", why)
 	}
 	play, not := found.Scenarios(contract.L4)
 	for _, l := range contract.Levels() {
@@ -129,6 +132,14 @@ func spoken(c *target.Cluster) string {
 		how += ", " + c.SASL.Mechanism + " as " + c.SASL.Username
 	}
 	return strings.TrimSpace(how)
+}
+
+// many is a number of things.
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func yes(b bool) string {

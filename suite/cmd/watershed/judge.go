@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"watershed.example/suite/bundle"
 	"watershed.example/suite/engine"
 )
 
@@ -28,11 +31,11 @@ folder for each broker: its log directory with TOPIC-PARTITION folders, or one s
 id where no meta.properties does. Exit codes then: 1 something is certain to be wrong, 3 nothing is, but something is likely, 0 neither.`,
 		Example: "  watershed judge out/latest\n  watershed judge out/latest/TestScenarios/failback/no-fault/none\n" +
 			"  watershed judge --files A=/copies/a1,/copies/a2 B=/copies/b1,/copies/b2 --json report.json",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(files) > 0 {
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(files) > 0 || len(args) > 0 {
 				return nil
 			}
-			return cobra.MinimumNArgs(1)(cmd, args)
+			return errors.New("judge: what? Give a folder of evidence (out/latest, say), a bundle (….tar.gz), or copies of brokers' segments with --files")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(files) > 0 {
@@ -41,11 +44,19 @@ id where no meta.properties does. Exit codes then: 1 something is certain to be 
 			if jsonTo != "" {
 				return errors.New("--json goes with --files")
 			}
-			if len(args) == 1 && strings.HasSuffix(args[0], ".tar.gz") {
+			if err := judgeable(args); err != nil {
+				return err
+			}
+			if len(args) == 1 && isBundle(args[0]) {
 				return judgeBundle(cmd, args[0])
 			}
 			var folders []string
 			for _, root := range args {
+				if unpacked(root) {
+					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "watershed: %s is a bundle that was unpacked: its checksums are not looked at here, and what it says of its verdicts neither; judge the archive, or run sha256sum -c %s there\n", root, bundle.SumsFile); err != nil {
+						return err
+					}
+				}
 				found, err := engine.Evidence(root)
 				if err != nil {
 					return err
@@ -59,9 +70,35 @@ id where no meta.properties does. Exit codes then: 1 something is certain to be 
 			return conclude(cmd.OutOrStdout(), results, trouble)
 		},
 	}
-	cmd.Flags().StringArrayVar(&files, "files", nil, "a side's segment folders, as NAME=FOLDER,FOLDER...; further sides may follow as arguments")
-	cmd.Flags().StringVar(&jsonTo, "json", "", "with --files: a file for the report as JSON, - for standard output instead of text")
+	cmd.Flags().StringArrayVar(&files, "files", nil, "a `SIDE`'s segment folders, as NAME=FOLDER,FOLDER...; further sides may follow as arguments")
+	cmd.Flags().StringVar(&jsonTo, "json", "", "with --files: a `FILE` for the report as JSON, - for standard output instead of text")
 	return cmd
+}
+
+// isBundle says whether a name is a bundle's.
+func isBundle(name string) bool { return strings.HasSuffix(name, ".tar.gz") }
+
+// judgeable says which argument is neither a folder of evidence nor a bundle by itself.
+func judgeable(args []string) error {
+	for _, a := range args {
+		if isBundle(a) && len(args) > 1 {
+			return fmt.Errorf("judge %s: a bundle is judged by itself, one at a time", a)
+		}
+		if info, err := os.Stat(a); err == nil && !info.IsDir() && !isBundle(a) {
+			return fmt.Errorf("judge %s: a file, and no bundle (….tar.gz); give a folder of evidence, or copies of brokers' segments with --files", a)
+		}
+	}
+	return nil
+}
+
+// unpacked says whether a folder is a bundle's, unpacked.
+func unpacked(folder string) bool {
+	for _, name := range []string{bundle.SumsFile, bundle.ManifestFile} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // rejudge judges folders of evidence, one after the other. trouble is what could

@@ -46,8 +46,16 @@ func TestExitCodesOfSegmentFiles(t *testing.T) {
 	require.Contains(t, out, "CERTAIN: damaged, t-0 on B, offsets 0 to 4")
 	require.Equal(t, "watershed: violated\n", errs)
 
+	nothing := t.TempDir()
+	code, out, errs = called(t, "judge", "--files", "A="+realSegments+"/A", "B="+nothing)
+	require.Equal(t, exitCould, code, "a mistake in a name is no all-clear")
+	require.Empty(t, out)
+	require.Contains(t, errs, "side B: "+nothing+" has no TOPIC-PARTITION folder with segments")
+
 	for _, args := range [][]string{
 		{"judge", "--files", "A=" + t.TempDir()},
+		{"judge", "--files", "A=" + realSegments + "/A", "B=" + realSegments},
+		{"judge", "--files", "A@=" + realSegments + "/A"},
 		{"judge", "--files", "A=" + filepath.Join(folder, "none")},
 		{"judge", "--files", "A=" + folder, "A=" + folder},
 		{"judge", "--files", "A=" + folder, "B=" + folder},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,12 +12,20 @@ import (
 	"watershed.example/topologies"
 )
 
+// lists are what can be listed.
+var lists = []string{"scenarios", "requirements", "defects", "topologies"}
+
 func listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:       "list [scenarios|requirements|defects|topologies]",
 		Short:     "List what can be run, judged and broken",
-		ValidArgs: []string{"scenarios", "requirements", "defects", "topologies"},
-		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: lists,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(lists, args[0]) {
+				return fmt.Errorf("list %q: want one of %s", strings.Join(args, " "), strings.Join(lists, ", "))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := "scenarios"
 			if len(args) > 0 {

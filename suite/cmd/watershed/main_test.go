@@ -39,8 +39,12 @@ func TestWhatIsWrongIsSaidInOneLine(t *testing.T) {
 	}{
 		{"no such command", []string{"mirror"}, `unknown command "mirror"`},
 		{"no such requirement", []string{"explain", "BAR-99"}, `explain "BAR-99": no such requirement`},
-		{"nothing to explain", []string{"explain"}, "requires at least 1 arg"},
-		{"no such list", []string{"list", "ships"}, `invalid argument "ships"`},
+		{"nothing to explain", []string{"explain"}, "explain: which requirement? Give an id such as BAR-1, or a family: "},
+		{"nothing to judge", []string{"judge"}, "judge: what? Give a folder of evidence"},
+		{"no such list", []string{"list", "ships"}, `list "ships": want one of scenarios, requirements, defects, topologies`},
+		{"two lists", []string{"list", "defects", "scenarios"}, `list "defects scenarios": want one of`},
+		{"a file that is no evidence", []string{"judge", "main.go"}, "judge main.go: a file, and no bundle"},
+		{"two bundles", []string{"judge", "a.tar.gz", "b.tar.gz"}, "judge a.tar.gz: a bundle is judged by itself"},
 		{"no evidence", []string{"judge", empty}, "no folder at or below " + empty + " has a run.json"},
 		{"no such folder", []string{"judge", filepath.Join(empty, "none")}, "none: no such file"},
 		{"no such scenario", []string{"run", "ship/*"}, `pattern "ship/*" matches no scenario`},
@@ -69,10 +73,26 @@ func TestWhatIsKnown(t *testing.T) {
 		require.NotEmpty(t, out, args)
 		require.Empty(t, errs, args)
 	}
-	_, out, _ := called(t, "explain", "bar-1")
+	_, out, _ := called(t, "doctor")
+	require.Regexp(t, `(?m)^java  .*\n^Apache Kafka's jars  .*\n^images  `, out)
+	_, out, _ = called(t, "explain", "bar")
+	require.Contains(t, out, "BAR-1   L")
+	require.Contains(t, out, "BAR-2   L")
+	require.NotContains(t, out, "RO-1")
+	_, out, _ = called(t, "explain", "bar-1")
 	require.Contains(t, out, "Exactly one own barrier per partition per stop")
 	require.Contains(t, out, "active-passive/no-fault/none")
 	require.Contains(t, out, "two-barriers")
+}
+
+// A flag's value has a name that says what to give, and a switch has none.
+func TestHelpNamesWhatFlagsTake(t *testing.T) {
+	for _, c := range []string{"run", "certify", "judge", "bundle", "doctor"} {
+		code, out, _ := called(t, c, "--help")
+		require.Zero(t, code, c)
+		require.NotRegexp(t, `--[\w-]+ (setting|value|string|stringArray|uint|int)\b`, out)
+		require.NotContains(t, out, "[=true]")
+	}
 }
 
 func TestAScenarioIsPlayedAndItsEvidenceJudgedAgain(t *testing.T) {

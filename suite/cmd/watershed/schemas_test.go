@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"watershed.example/fixtures/target"
 	"watershed.example/suite/bundle"
 	"watershed.example/suite/check"
 	"watershed.example/suite/engine"
@@ -69,7 +71,22 @@ func samples(t *testing.T) map[string][]byte {
 	require.NoError(t, err)
 	manifest, err := os.ReadFile(filepath.Join(into, bundle.ManifestFile))
 	require.NoError(t, err)
-	return map[string][]byte{"result": result.Bytes(), "postmortem": files.Bytes(), "replay": replay, "bundle": manifest}
+	certified, err := json.MarshalIndent(engine.Found{
+		Version: 1, Seed: 1 << 63, Asked: "L1", Chosen: true,
+		Target: target.Described{
+			Product: "p", Profile: string(check.ProfileV42), Prefix: "ws-", Level: "L4", Faults: []string{"kill"},
+			Clusters: []target.DescribedCluster{{
+				Name: "east", Bootstrap: []string{"h:1"}, TLS: &target.DescribedTLS{CA: true, ServerName: "s"}, SASL: "PLAIN", Nodes: []string{"kill", "start"},
+				Source: target.DescribedSource{Bootstrap: []string{"h:2"}, Config: map[string]string{"a": target.Untold}, Proxies: "toxiproxy"},
+			}},
+			Mirroring: &target.DescribedMirroring{Adapter: target.Command, Commands: []string{"stop"}, Config: map[string]string{"b": "1"}},
+		},
+		Clusters: []engine.FoundCluster{{
+			Name: "east", ID: "id", Brokers: []engine.FoundBroker{{ID: 1, Address: "h:1"}}, Features: map[string]int16{"metadata.version": 29}, Requests: []int16{0, 1},
+		}},
+	}, "", "  ")
+	require.NoError(t, err)
+	return map[string][]byte{"result": result.Bytes(), "postmortem": files.Bytes(), "replay": replay, "bundle": manifest, "certified": certified}
 }
 
 func TestWhatIsWrittenIsAsItsSchemaSays(t *testing.T) {
