@@ -54,7 +54,7 @@ func TestPlayingEndsWithACluster(t *testing.T) {
 	for _, rest := range cert.Rest {
 		require.Contains(t, rest.Why, "cluster west at "+west+": ")
 	}
-	require.ErrorContains(t, cert.Trouble, "nothing more is played (2 scenarios): cluster west at ")
+	require.ErrorContains(t, cert.Trouble, "nothing more is played (2 of 4 scenarios are left): cluster west at ")
 	require.NoError(t, cert.Left)
 	require.NoError(t, s.o.do([]string{"start", "west", id(1)}))
 	s.nothingLeft()

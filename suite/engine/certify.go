@@ -148,7 +148,7 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 				cert.Rest = append(cert.Rest, Unplayed{rest, why})
 			}
 			if n := len(cert.Rest); n > 0 {
-				cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("nothing more is played (%d scenarios): %s", n, why))
+				cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("nothing more is played (%d of %d scenarios are left): %s", n, len(play), why))
 			}
 		}
 		break

@@ -29,12 +29,15 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 			parts = append(parts, Partition{name, p})
 		}
 	}
+	answered := ctx
 	if r.cluster.Asked != nil {
-		r.cluster.Asked(slices.Sorted(maps.Keys(topics))...)
+		var done context.CancelFunc
+		answered, done = r.cluster.Asked(ctx, slices.Sorted(maps.Keys(topics))...)
+		defer done()
 	}
 	asked := false
 	err := again(ctx, func() error {
-		err := r.createTopics(ctx, req, asked)
+		err := r.createTopics(answered, req, asked)
 		asked = true
 		return err
 	})
