@@ -69,11 +69,11 @@ func request[R kmsg.Response](ctx context.Context, c Client, req kmsg.Request) (
 	var none R
 	resp, err := c.R.Request(ctx, req)
 	if err != nil {
-		return none, fmt.Errorf("request with API key %d: %w", req.Key(), err)
+		return none, fmt.Errorf("%s: %w", nameOf(req), err)
 	}
 	r, ok := resp.(R)
 	if !ok {
-		return none, fmt.Errorf("request with API key %d: unexpected response %T", req.Key(), resp)
+		return none, fmt.Errorf("%s: unexpected response %T", nameOf(req), resp)
 	}
 	return r, nil
 }

@@ -13,7 +13,12 @@
 // [FirstOwnTag] on, which other clients skip.
 package mirrorrpc
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 // Feature is the feature whose level 1 in ApiVersions says that the cluster
 // offers mirroring.
@@ -75,4 +80,11 @@ func ResponseForKey(key int16) kmsg.Response {
 		return r.ResponseKind()
 	}
 	return nil
+}
+
+// nameOf is the name of a request's API: franz-go has none for the keys of this package,
+// or another one's.
+func nameOf(req kmsg.Request) string {
+	name := fmt.Sprintf("%T", req)
+	return strings.TrimSuffix(name[strings.LastIndexByte(name, '.')+1:], "Request")
 }

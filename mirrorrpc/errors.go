@@ -1,6 +1,10 @@
 package mirrorrpc
 
-import "github.com/twmb/franz-go/pkg/kerr"
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
 
 // NoOperations is AuthorizedOperations' default: not asked for.
 const NoOperations int32 = -2147483648
@@ -34,6 +38,17 @@ func Errors() []*kerr.Error {
 		ErrInvalidClusterMirrorStates, ErrMirrorTopicNotStopped,
 	}
 }
+
+// ErrNever is wrapped by an error of a driver of mirrors that comes however often it is
+// asked: who waits for something else needn't go on.
+var ErrNever = errors.New("it never works")
+
+// Never is err, and wraps ErrNever too.
+func Never(err error) error { return neverError{err} }
+
+type neverError struct{ error }
+
+func (e neverError) Unwrap() []error { return []error{e.error, ErrNever} }
 
 // ErrorForCode returns the error that code means in a response of the API
 // with this key, nil for 0. Codes from 134 on are KIP-1279's in its own APIs

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -244,6 +245,15 @@ func TestClientReportsEveryTopicsError(t *testing.T) {
 	}
 	_, err = Client{R: a}.List(t.Context())
 	require.ErrorContains(t, err, "no broker")
+	require.ErrorContains(t, err, "list mirrors: ListClusterMirrors: ", "franz-go has no name for the key")
+}
+
+func TestWhatNeverWorksIsToldAsItIs(t *testing.T) {
+	cause := &Error{Err: ErrUnknownMirror}
+	err := fmt.Errorf("describe: %w", Never(cause))
+	require.EqualError(t, err, "describe: "+cause.Error())
+	require.ErrorIs(t, err, ErrNever)
+	require.ErrorIs(t, err, ErrUnknownMirror)
 }
 
 func FuzzMessages(f *testing.F) {

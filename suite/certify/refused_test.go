@@ -94,6 +94,7 @@ func TestWhatCantBegin(t *testing.T) {
 		require.NoError(t, <-watched)
 		require.ErrorIs(t, cert.Trouble, off)
 		require.Len(t, cert.Results, 1, "it was called off while it was played")
+		require.NoError(t, cert.Left)
 		s.nothingLeft()
 	})
 }

@@ -46,6 +46,11 @@ type Certificate struct {
 	Found    *Found
 	Results  []*Result
 	Unplayed []Unplayed
+	// Rest are scenarios that could be played, and were not, since playing ended before.
+	Rest []Unplayed
+	// Left is what is not as it was found on the clusters: what was made stays, or a node is
+	// not back. Trouble tells of it too.
+	Left error
 	// higher are scenarios that the target can play above the level that was asked for.
 	higher []Scenario
 	// never are those that it can't, of all levels.
@@ -71,18 +76,18 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	if err := writable(c.Folder); err != nil {
 		return nil, err
 	}
-	if err := c.fits(); err != nil {
+	if err := cmp.Or(c.fits(), c.Target.Tools()); err != nil {
 		return nil, err
 	}
 	t, err := FindTarget(ctx, c.Target, runOf(c.Seed))
 	if err != nil {
-		return nil, err
+		return nil, before(ctx, err)
 	}
 	for i, s := range t.Seen() {
 		c.Progress("cluster %s: id %s, %d brokers", c.Target.Clusters[i].Name, s.ID, len(s.Brokers))
 	}
 	if err := t.Allowed(ctx); err != nil {
-		return nil, err
+		return nil, before(ctx, err)
 	}
 	play, not, level := c.choose(t)
 	if slices.ContainsFunc(play, Scenario.cutsOff) {
@@ -103,10 +108,10 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	}
 	for i, sc := range play {
 		if ctx.Err() != nil {
-			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("stopped early, after %d of %d scenarios: %w", i, len(play), context.Cause(ctx)))
+			cert.Trouble = errors.Join(cert.Trouble, calledOff(ctx, i, len(play)))
 			break
 		}
-		before := cert.Trouble
+		earlier := cert.Trouble
 		res, err := Run(ctx, sc, Options{
 			Seed: c.Seed, Folder: c.Folder, Name: sc.Name, Launcher: "external", Target: t, Profile: t.Profile(), Known: c.Known,
 			Reproduce: c.reproduce(sc.Name),
@@ -114,7 +119,8 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		cert.Results = append(cert.Results, res)
 		if err != nil {
 			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("%s could not run: %w", sc.Name, err))
-		} else if res.trouble != nil {
+		}
+		if res.trouble != nil && !errors.Is(err, res.trouble) {
 			cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("%s: %w", sc.Name, res.trouble))
 		}
 		if c.Played != nil {
@@ -123,19 +129,29 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		if res.Evidence != nil { // its events and logs were needed for the verdicts alone
 			res.Evidence = &check.Evidence{Run: res.Evidence.Run}
 		}
-		left, _ := fixtures.Left(res.trouble)
-		if errors.Is(cert.Trouble, syscall.ENOSPC) {
+		cert.Left, _ = fixtures.Left(errors.Join(res.trouble, err))
+		switch {
+		case err != nil && ctx.Err() != nil:
+			// What calling it off broke off tells nothing.
+			cert.Trouble = errors.Join(earlier, calledOff(ctx, i, len(play)), cert.Left)
+		case errors.Is(cert.Trouble, syscall.ENOSPC):
 			// All else that is said of it follows from that.
-			cert.Trouble = errors.Join(before, fmt.Errorf("%s could not run, and nothing more is played: the disk of the evidence, %s, is full (%w)", sc.Name, c.Folder, syscall.ENOSPC), left)
+			cert.Trouble = errors.Join(earlier, fmt.Errorf("%s could not run, and nothing more is played: the disk of the evidence, %s, is full (%w)", sc.Name, c.Folder, syscall.ENOSPC), cert.Left)
 			cert.sum(t, c, play, level)
 			return cert, cert.Trouble
-		}
-		if left != nil {
-			if !errors.Is(err, res.trouble) && err != nil {
-				cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("%s: %w", sc.Name, left))
+		default:
+			why := t.hopeless(ctx, cert.Left, errors.Join(res.trouble, err))
+			if why == "" {
+				continue
 			}
-			break // the next ones would be played on clusters that are not as they were found
+			for _, rest := range play[i+1:] {
+				cert.Rest = append(cert.Rest, Unplayed{rest, why})
+			}
+			if n := len(cert.Rest); n > 0 {
+				cert.Trouble = errors.Join(cert.Trouble, fmt.Errorf("nothing more is played (%d of %d scenarios are left): %s", n, len(play), why))
+			}
 		}
+		break
 	}
 	cert.sum(t, c, play, level)
 	if err := cert.write(c.Folder); err != nil {

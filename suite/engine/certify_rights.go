@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"watershed.example/fixtures"
@@ -12,7 +13,14 @@ import (
 func (t *Target) Allowed(ctx context.Context) error {
 	for _, c := range t.file.Clusters {
 		if err := fixtures.TryOut(ctx, c, t.file.Prefix+t.run+"-try"); err != nil {
-			return fmt.Errorf("cluster %s: %w", c.Name, err)
+			left, other := fixtures.Left(err)
+			if left != nil {
+				left = &fixtures.LeftError{Err: fmt.Errorf("cluster %s: %w", c.Name, left)}
+			}
+			if other != nil {
+				other = fmt.Errorf("cluster %s: %w", c.Name, other)
+			}
+			return errors.Join(other, left)
 		}
 	}
 	return nil

@@ -116,6 +116,7 @@ func record(ctx context.Context, sc Scenario, o Options, res *Result) (err error
 	}); err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, s.world.env.CallOff)()
 	s.launched = time.Since(began)
 	for _, e := range s.episodes {
 		if e.fault, err = newFault(s.world, e.rec, sc, e.Mirror, e.layout.Written); err != nil {

@@ -150,7 +150,7 @@ func (w *world) clusterID(name string) string { return w.env.Cluster(name).ID() 
 // cluster says how traffic reaches a cluster: through its client link.
 func (w *world) cluster(name string) traffic.Cluster {
 	c := w.env.Cluster(name)
-	t := traffic.Cluster{Name: name, Bootstrap: c.Bootstrap(), Dialer: c.Dialer, Opts: c.Opts(), Space: c.Space()}
+	t := traffic.Cluster{Name: name, Bootstrap: c.Bootstrap(), Dialer: c.Dialer, Opts: c.Opts(), Space: c.Space(), Asked: c.Asked}
 	if m, ok := w.mirrors[name]; ok {
 		t.Mirrors, t.Pace = m, m.Pace()
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/suite/history"
 )
 
@@ -32,7 +33,7 @@ func (r *Raw) WriteMarker(ctx context.Context, p Partition, id int64, epoch int1
 		for _, m := range resp.(*kmsg.WriteTxnMarkersResponse).Markers {
 			for _, t := range m.Topics {
 				for _, got := range t.Partitions {
-					result = resultOf(kerr.ErrorForCode(got.ErrorCode))
+					result = resultOf(mirrorrpc.ErrorForCode(resp.Key(), got.ErrorCode))
 				}
 			}
 		}

@@ -6,8 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/mirrorrpc"
 )
 
 // AlterTopics sets configs of topics. To set them twice is to set them once.
@@ -29,7 +30,7 @@ func (r *Raw) AlterTopics(ctx context.Context, configs map[string]string, topics
 			return fmt.Errorf("raw client %s: alter configs on cluster %s: %w", r.name, r.cluster.Name, err)
 		}
 		for _, got := range resp.Resources {
-			if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+			if err := mirrorrpc.ErrorForCode(resp.Key(), got.ErrorCode); err != nil {
 				return fmt.Errorf("raw client %s: alter configs of %s on cluster %s: %w", r.name, got.ResourceName, r.cluster.Name, err)
 			}
 		}
@@ -47,7 +48,7 @@ func (r *Raw) DeleteBelow(ctx context.Context, p Partition, offset int64) error 
 		}
 		for _, t := range resp.(*kmsg.DeleteRecordsResponse).Topics {
 			for _, got := range t.Partitions {
-				if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+				if err := mirrorrpc.ErrorForCode(resp.Key(), got.ErrorCode); err != nil {
 					r.forget(p)
 					return fmt.Errorf("raw client %s: delete records of %s below %d: %w", r.name, p, offset, err)
 				}

@@ -162,6 +162,9 @@ func (c *Control) Await(ctx context.Context, what string, parts []Partition, ok 
 	var lastErr error
 	for {
 		now, err := c.Describe(ctx)
+		if errors.Is(err, mirrorrpc.ErrNever) {
+			return nil, fmt.Errorf("waiting until %s: %w", what, err)
+		}
 		if err != nil {
 			lastErr = err
 		}

@@ -196,7 +196,7 @@ func (o *Ops) DeleteSourceTopic(ctx context.Context) error {
 	err := onceAgain(ctx, changing, kerr.UnknownTopicOrPartition, func() error {
 		resp, err := req.RequestWith(ctx, o.side.raw.client())
 		if err == nil && len(resp.Topics) == 1 {
-			err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+			err = mirrorrpc.ErrorForCode(resp.Key(), resp.Topics[0].ErrorCode)
 		}
 		return err
 	})

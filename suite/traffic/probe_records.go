@@ -3,9 +3,9 @@ package traffic
 import (
 	"context"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/suite/history"
 )
 
@@ -29,7 +29,7 @@ func (r *Raw) DeleteRecords(ctx context.Context, p Partition, offset int64, mirr
 			for _, t := range resp.(*kmsg.DeleteRecordsResponse).Topics {
 				for _, got := range t.Partitions {
 					result = resultOfCode(got.ErrorCode, nil)
-					if err = kerr.ErrorForCode(got.ErrorCode); err != nil {
+					if err = mirrorrpc.ErrorForCode(resp.Key(), got.ErrorCode); err != nil {
 						result = resultOf(err) // the API has no field for words
 						r.forget(p)
 					}

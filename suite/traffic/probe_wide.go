@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/suite/history"
 )
 
@@ -47,7 +48,7 @@ func (s *sideMirror) wide(ctx context.Context, topic string, partitions int32) e
 	err := again(ctx, func() error {
 		resp, err := req.RequestWith(ctx, s.raw.firstBroker())
 		if err == nil && len(resp.Topics) == 1 {
-			err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+			err = mirrorrpc.ErrorForCode(resp.Key(), resp.Topics[0].ErrorCode)
 		}
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"watershed.example/mirrorrpc"
 	"watershed.example/suite/history"
 )
 
@@ -395,7 +396,7 @@ func (r *Raw) join(ctx context.Context, transactionalID string, id int64, epoch 
 		if err != nil || res.Outcome == history.OK {
 			return err
 		}
-		if err := kerr.ErrorForCode(res.Code); !busy(ctx, err) {
+		if err := mirrorrpc.ErrorForCode(int16(kmsg.AddPartitionsToTxn), res.Code); !busy(ctx, err) {
 			return fmt.Errorf("raw client %s: add %s to transaction %s: %w", r.name, p, transactionalID, err)
 		}
 	}

@@ -105,6 +105,9 @@ type Cluster struct {
 	Mirrors mirrorrpc.Mirrors
 	// Pace is how often it is fit to describe them; 0 for every 10 ms.
 	Pace time.Duration
+	// Asked is told the names of topics before they are created there, and says how long
+	// the answer is waited for; nil for nobody.
+	Asked func(ctx context.Context, topics ...string) (context.Context, context.CancelFunc)
 }
 
 // named is a transactional id, or a group's name, on the wire.

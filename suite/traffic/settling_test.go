@@ -3,7 +3,9 @@ package traffic
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,4 +241,15 @@ func TestAWriteThatOutlastsAChangeOfTheLeaderIsOneOperation(t *testing.T) {
 			require.Equal(t, [2]int{1, 1}, [2]int{ops[history.KindProduceBegin], ops[history.KindProduceAck]})
 		})
 	}
+}
+
+func TestNobodyWaitsForADescribeThatNeverWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fakeMirrors{answers: []error{errors.New("it may come"), mirrorrpc.Never(fs.ErrNotExist)}}
+		c := &Control{cluster: Cluster{Mirrors: m}, mirror: "m", rec: NewRecorder(history.NewWriter(io.Discard, "", 0, time.Now)), last: map[Partition]history.Mirror{}}
+		_, err := c.Await(t.Context(), "it mirrors", []Partition{{"t", 0}}, func(Partition, history.Mirror) bool { return true })
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.NotErrorAs(t, err, new(*StuckError), "it tells nothing of the mirror")
+		require.Equal(t, 2, m.asked)
+	})
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"watershed.example/mirrorrpc"
 )
 
 // CreateTopics creates topics, by name and partition count, with as many
@@ -25,9 +29,15 @@ func (r *Raw) CreateTopics(ctx context.Context, topics map[string]int32) error {
 			parts = append(parts, Partition{name, p})
 		}
 	}
+	answered := ctx
+	if r.cluster.Asked != nil {
+		var done context.CancelFunc
+		answered, done = r.cluster.Asked(ctx, slices.Sorted(maps.Keys(topics))...)
+		defer done()
+	}
 	asked := false
 	err := again(ctx, func() error {
-		err := r.createTopics(ctx, req, asked)
+		err := r.createTopics(answered, req, asked)
 		asked = true
 		return err
 	})
@@ -45,7 +55,7 @@ func (r *Raw) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest, a
 		return fmt.Errorf("create topics on cluster %s: %w", r.cluster.Name, err)
 	}
 	for _, t := range resp.Topics {
-		err := kerr.ErrorForCode(t.ErrorCode)
+		err := mirrorrpc.ErrorForCode(resp.Key(), t.ErrorCode)
 		if err == nil || asked && errors.Is(err, kerr.TopicAlreadyExists) {
 			continue
 		}
@@ -79,7 +89,7 @@ func (r *Raw) Grow(ctx context.Context, topics map[string]int32) error {
 			return fmt.Errorf("more partitions on cluster %s: %w", r.cluster.Name, err)
 		}
 		for _, t := range resp.Topics {
-			err := kerr.ErrorForCode(t.ErrorCode)
+			err := mirrorrpc.ErrorForCode(resp.Key(), t.ErrorCode)
 			if err == nil || asked && errors.Is(err, kerr.InvalidPartitions) { // it has as many by now
 				continue
 			}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"watershed.example/fixtures"
 	"watershed.example/fixtures/target"
 	"watershed.example/suite/bundle"
 	"watershed.example/suite/contract"
@@ -94,35 +97,59 @@ func certify(cmd *cobra.Command, c engine.Certification, out string) error {
 	}
 	defer leave()
 	c.Folder = folder
-	p := &progress{say: func(format string, args ...any) {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "watershed: "+format+"\n", args...)
-	}}
-	c.Progress = p.say
+	p := &teller{say: func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), "watershed:", line) }}
+	say := func(format string, args ...any) { p.tell(fmt.Sprintf(format, args...)) }
+	c.Progress = say
 	c.Reproduce = func(scenario string) string {
 		return fmt.Sprintf("watershed certify --target %s --seed %d '%s'", c.Target.File, c.Seed, scenario)
 	}
 	c.Played = func(r *engine.Result, err error) {
-		word := r.Word()
-		if err != nil {
-			word = "could not run: " + err.Error()
+		switch {
+		case err == nil:
+			say("%s %s in %s", r.Name, r.Word(), engine.Seconds(r.Took))
+		case ctx.Err() == nil: // or else that is what it tells
+			p.tell(causes(fmt.Errorf("%s could not run: %w", r.Name, err))...)
 		}
-		p.say("%s %s in %s", r.Name, word, engine.Seconds(r.Took))
 	}
-	p.say("%s, seed %d, evidence in %s", c.Target.Product, c.Seed, folder)
+	say("%s, seed %d, evidence in %s", c.Target.Product, c.Seed, folder)
+	atInterrupt(ctx, fmt.Sprintf("interrupted: what was made on the clusters is being removed (names that begin with %s); a second Ctrl-C quits at once and leaves it", c.Space()))
 	cert, err := engine.Certify(ctx, c)
+	off := calledOff(ctx, cert, err)
 	if cert == nil {
-		return errors.Join(err, engine.DropRunFolder(folder))
+		return p.untold(errors.Join(cmp.Or(off, err), engine.DropRunFolder(folder)))
 	}
-	err = concludeCertificate(cmd, cert, err)
+	switch {
+	case off != nil && !cert.Violated():
+		return p.untold(off)
+	case off != nil: // who called it off asks for no list of what can't be played
+		cert.Trouble, cert.Unplayed = off, nil
+	}
+	err = p.untold(concludeCertificate(cmd, cert, err))
 	file, sum, packed := pack(folder, cmp.Or(out, "out"), bundle.Options{Product: c.Target.Product, Secrets: c.Target.Secrets()})
 	if packed == nil {
-		p.say("bundle %s, sha256 %s", file, sum)
+		say("bundle %s, sha256 %s", file, sum)
 		if n := len(bundle.TooShort(c.Target.Secrets())); n > 0 {
-			p.say("the target's file has %d secrets of fewer than %d characters: of those only values of passwords, tokens and the like were taken out of the bundle", n, bundle.MinSecret)
+			say("the target's file has %d secrets of fewer than %d characters: of those only values of passwords, tokens and the like were taken out of the bundle", n, bundle.MinSecret)
 		}
 	} else {
-		p.say("no bundle: %v", packed)
+		say("no bundle: %v", packed)
 		err = cmp.Or(err, packed)
+	}
+	return err
+}
+
+// calledOff is what is told of a certification that was called off, what stays or that
+// nothing does; nil where it was not.
+func calledOff(ctx context.Context, cert *engine.Certificate, err error) error {
+	left, _ := fixtures.Left(err)
+	if cert != nil {
+		err, left = errors.Join(cert.Trouble, err), cert.Left
+	}
+	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
+	if left == nil {
+		err = errors.Join(err, errors.New("all that was made on the clusters is removed"))
 	}
 	return err
 }
@@ -148,12 +175,17 @@ func concludeCertificate(cmd *cobra.Command, cert *engine.Certificate, ended err
 			return err
 		}
 	}
+	if n := len(cert.Rest); n > 0 {
+		if _, err := fmt.Fprintf(w, "not played  %d more scenarios: %s\n", n, cert.Rest[0].Why); err != nil {
+			return err
+		}
+	}
 	if err := report.Table(w, &cert.Report, 120); err != nil {
 		return err
 	}
 	switch {
 	case cert.Violated():
-		return verdictError{exitViolated, errors.Join(errors.New("violated"), cert.Trouble).Error()}
+		return verdictError{exitViolated, strings.Join(append([]string{"violated"}, causes(cert.Trouble)...), "\n")}
 	case cert.Trouble != nil:
 		return cert.Trouble
 	case open:

@@ -43,6 +43,14 @@ func doctorTarget(cmd *cobra.Command, file string) error {
 		can := fixtures.CapableOf(&target.Target{Faults: t.Faults, Clusters: []*target.Cluster{c}}, 1)
 		line("", "nodes: stop %s, kill %s, pause %s; mirrors of it can be cut off: %s", yes(can.Stop), yes(can.Kill), yes(can.Pause), yes(can.Cut))
 	}
+	for _, c := range t.Clusters {
+		mirrors := t.Mirroring != nil && t.Mirroring.Adapter == target.KIP1279
+		remains, rerr := fixtures.RemainsOn(ctx, c, t.Prefix, mirrors)
+		sayRemains(line, c.Name, remains, causes(rerr))
+	}
+	for _, missing := range causes(t.Tools()) {
+		line("programs", "WARNING: %s", missing)
+	}
 	if aerr := found.Allowed(ctx); aerr != nil {
 		return aerr
 	}
@@ -78,6 +86,37 @@ func doctorTarget(cmd *cobra.Command, file string) error {
 		}
 	}
 	return err
+}
+
+// mostNamed is how many names of one kind are told.
+const mostNamed = 20
+
+// sayRemains says what lies on a cluster under the target's prefix, and what of it is not
+// known.
+func sayRemains(line func(what, format string, args ...any), cluster string, r fixtures.Remains, unknown []string) {
+	what, found := "left on "+cluster, false
+	for _, kind := range []struct {
+		name  string
+		names []string
+	}{{"mirrors", r.Mirrors}, {"topics", r.Topics}, {"groups", r.Groups}} {
+		n := len(kind.names)
+		if n == 0 {
+			continue
+		}
+		more := ""
+		if n > mostNamed {
+			more = fmt.Sprintf(" and %d more", n-mostNamed)
+		}
+		line(what, "%s %s%s", kind.name, strings.Join(kind.names[:min(n, mostNamed)], ", "), more)
+		what, found = "", true
+	}
+	if found {
+		line("", "by an earlier run, or by one that goes on: docs/certify.md, \"What an earlier run left\", says how to remove it")
+	}
+	for _, u := range unknown {
+		line(what, "not known: %s", u)
+		what = ""
+	}
 }
 
 // spoken says how a cluster is spoken to.

@@ -35,10 +35,11 @@ func (e verdictError) Error() string { return e.text }
 
 func main() {
 	fixtures.MaybeBroker() // this binary is also the broker that it starts
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, callOff := context.WithCancelCause(context.Background())
+	go hear(signals, callOff, func() { os.Exit(exitCould) })
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run is main without the process.
@@ -54,20 +55,24 @@ or the level that was asked for is not passed; 2 could not run.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	errs = &lockedWriter{w: errs}
+	say := func(line string) { _, _ = fmt.Fprintln(errs, "watershed:", line) }
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(certifyCommand(), runCommand(), judgeCommand(), bundleCommand(), explainCommand(), listCommand(), doctorCommand(), versionCommand())
-	err := root.ExecuteContext(ctx)
+	err := noticed(ctx, say, root.ExecuteContext)
+	code := exitHeld
 	var verdict verdictError
 	switch {
-	case err == nil:
-		return exitHeld
 	case errors.As(err, &verdict):
-		_, _ = fmt.Fprintln(errs, "watershed:", verdict.text)
-		return verdict.code
+		code = verdict.code
+	case err != nil:
+		code = exitCould
 	}
-	_, _ = fmt.Fprintln(errs, "watershed:", err)
-	return exitCould
+	for _, line := range causes(err) {
+		say(line)
+	}
+	return code
 }

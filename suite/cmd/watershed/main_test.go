@@ -16,6 +16,9 @@ import (
 
 func TestMain(m *testing.M) {
 	fixtures.MaybeBroker() // this binary is also the broker that it starts
+	if os.Getenv(mainVariable) != "" {
+		main()
+	}
 	os.Exit(m.Run())
 }
 

@@ -163,7 +163,7 @@ func play(cmd *cobra.Command, settings *engine.Settings, scenarios []engine.Scen
 			weight = settings.Broker.Weight()
 		}
 		if err := admission.Acquire(ctx, weight); err != nil {
-			trouble = fmt.Errorf("stopped early: %w", err)
+			trouble = fmt.Errorf("stopped early: %w", context.Cause(ctx))
 			break
 		}
 		running.Go(func() {
@@ -245,10 +245,10 @@ func (p *progress) add(res *engine.Result, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.results = append(p.results, res)
-	word := res.Word()
 	if err != nil {
 		p.troubles = append(p.troubles, fmt.Errorf("%s could not run: %w", res.Name, err))
-		word = "could not run: " + err.Error()
+		p.say("%d/%d %s could not run, in %s: %s", len(p.results), p.total, res.Name, engine.Seconds(res.Took), strings.Join(causes(err), "; "))
+		return
 	}
-	p.say("%d/%d %s %s in %s", len(p.results), p.total, res.Name, word, engine.Seconds(res.Took))
+	p.say("%d/%d %s %s in %s", len(p.results), p.total, res.Name, res.Word(), engine.Seconds(res.Took))
 }
