@@ -33,6 +33,8 @@ type saga struct {
 	dumps  []Dump
 	// keeps: in profile kip1279-latest inherited barriers do not expire producers.
 	keeps bool
+	// begun: half of each log was removed before it was sampled, as far as the samples tell.
+	begun bool
 	// before is called at each named moment, such as "stopped 1": there a test
 	// spoils the run.
 	before map[string]func(*saga)
@@ -400,7 +402,7 @@ func (s *saga) sample(cluster string, n int32, when history.When) {
 	for _, topic := range sagaTopics {
 		m := modelOf(s.logs[cluster][topic], s.own[cluster][topic])
 		end, epoch := s.end(cluster, topic), s.epoch[cluster]
-		s.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: cluster, Node: 1, Topic: topic, HighWatermark: end, LastStableOffset: m.lso, LogEndOffset: end, LeaderEpoch: &epoch, EpochEnds: epochEndsOf(s.logs[cluster][topic], epoch)}})
+		s.add(history.Event{Kind: history.KindListOffsets, Offsets: &history.Offsets{Cluster: cluster, Node: 1, Topic: topic, HighWatermark: end, LastStableOffset: m.lso, LogEndOffset: end, LeaderEpoch: &epoch, LogStartOffset: s.startOf(end), EpochEnds: epochEndsOf(s.logs[cluster][topic], s.startOf(end), epoch)}})
 		d := &history.Producers{Cluster: cluster, Node: 1, Topic: topic, When: when}
 		for _, id := range slices.Sorted(maps.Keys(m.producers)) {
 			d.Active = append(d.Active, m.producers[id])
@@ -409,9 +411,18 @@ func (s *saga) sample(cluster string, n int32, when history.When) {
 	}
 }
 
+// startOf is where a log of that end begins.
+func (s *saga) startOf(end int64) int64 {
+	if s.begun {
+		return end / 2
+	}
+	return 0
+}
+
 // epochEndsOf is what a leader answers where epochs up to the given one end, as Kafka's
 // epoch cache does.
-func epochEndsOf(log []spec, epoch int32) (all []history.EpochEnd) {
+func epochEndsOf(log []spec, start int64, epoch int32) (all []history.EpochEnd) {
+	log = slices.DeleteFunc(slices.Clone(log), func(b spec) bool { return b.base+b.count() <= start })
 	for asked := range epoch + 1 {
 		e := history.EpochEnd{Asked: asked, Epoch: -1, End: -1}
 		latest := int32(-1)
@@ -424,7 +435,7 @@ func epochEndsOf(log []spec, epoch int32) (all []history.EpochEnd) {
 		}
 		switch {
 		case e.Epoch < 0 && latest > asked:
-			e.Epoch, e.End = asked, log[0].base
+			e.Epoch, e.End = asked, max(start, log[0].base)
 		case e.Epoch >= 0 && e.Epoch < asked && latest < asked: // later than the last one
 			e.Epoch, e.End = -1, -1
 		}

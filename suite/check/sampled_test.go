@@ -112,10 +112,25 @@ var vacuousSamples = []struct {
 			}
 		}
 	}},
-	{"LOG-5", "fan-out", "no leader was asked where", func(_ *testing.T, s *saga) {
+	{"LOG-5", "fan-out", "ends while it mirrored", func(_ *testing.T, s *saga) {
 		for _, e := range s.events {
-			if e.Offsets != nil {
+			if e.Offsets != nil && e.Seq < s.seqOf(1, history.StopRequested) {
 				e.Offsets.EpochEnds = nil
+			}
+		}
+	}},
+	{"LOG-5", "fan-out", "ends after the stop", func(_ *testing.T, s *saga) {
+		for _, e := range s.events {
+			if e.Offsets != nil && e.Seq > s.seqOf(1, history.StopRequested) {
+				e.Offsets.EpochEnds = nil
+			}
+		}
+	}},
+	// Of epochs above the last one in the log a leader need not know anything.
+	{"LOG-5", "fan-out", "no leader told where an epoch of its log ends", func(_ *testing.T, s *saga) {
+		for _, e := range s.events {
+			if e.Offsets != nil && e.Offsets.EpochEnds != nil {
+				e.Offsets.EpochEnds = []history.EpochEnd{{Asked: 1 << 20, Epoch: -1, End: -1}}
 			}
 		}
 	}},
@@ -216,6 +231,36 @@ func TestWhatWasNotSampledIsInconclusive(t *testing.T) {
 	}
 	for id := range sampledIn {
 		require.True(t, covered[id], "no vacuous run for %s", id)
+	}
+}
+
+// TestEpochsGoWithTheirRecords: of what lies below the log's start a leader knows nothing, and
+// an epoch that is gone ends where the others begin; later still where the start rises
+// until it answers.
+func TestEpochsGoWithTheirRecords(t *testing.T) {
+	for name, rises := range map[string]int64{"": 0, ", and the start rises": 10} {
+		s := newSaga("a-to-b", "b-to-a", "a-to-b")
+		s.begun = true
+		s.failover(1)
+		s.ep = 2
+		s.epoch["A"] += 2
+		s.failover(2)
+		s.failover(3)
+		gone := 0
+		for _, e := range s.events {
+			if e.Offsets == nil {
+				continue
+			}
+			for i := range e.Offsets.EpochEnds {
+				if end := &e.Offsets.EpochEnds[i]; end.End == e.Offsets.LogStartOffset && end.End > 0 {
+					gone++
+					end.End += rises
+				}
+			}
+		}
+		require.Positive(t, gone)
+		v := judged(s.declareSamples("failback").evidence(t))["LOG-5"]
+		require.Equal(t, Held, v.Outcome, "LOG-5%s: %s", name, v.Reason)
 	}
 }
 

@@ -97,7 +97,7 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 	}
 	switch {
 	case len(play)+len(not) == 0:
-		return nil, errors.New("no scenario has such a name (watershed list)")
+		return nil, c.unnamed(t)
 	case len(play) == 0:
 		return nil, errors.New("the target can play none of these scenarios: " + whyNot(not))
 	}
@@ -159,6 +159,20 @@ func Certify(ctx context.Context, c Certification) (*Certificate, error) {
 		return cert, err
 	}
 	return cert, nil
+}
+
+// unnamed says why nothing is chosen by its name.
+func (c Certification) unnamed(t *Target) error {
+	all, not := t.Scenarios(contract.L4)
+	for _, u := range not {
+		all = append(all, u.Scenario)
+	}
+	for _, s := range all {
+		if c.Scenarios(s) {
+			return fmt.Errorf("scenario %s is of level %s, and no more than %s is to be played", s.Name, s.Level(), min(t.most(), *cmp.Or(c.Level, new(contract.L4))))
+		}
+	}
+	return errors.New("no scenario has such a name (watershed list)")
 }
 
 // fits says whether the level that was asked for is one that the target's file allows, and

@@ -83,7 +83,7 @@ func (t *Target) refreshes() bool {
 		return every <= mostRefresh*time.Millisecond
 	}
 	ms, err := strconv.Atoi(t.file.Mirroring.Config[mirrorrpc.ConfigRefresh])
-	return err == nil && ms <= mostRefresh
+	return err == nil && ms > 0 && ms <= mostRefresh
 }
 
 // Ungrouped is why stories on the target have no consumer groups, and GRP-1 is not applicable; ""

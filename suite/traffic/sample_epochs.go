@@ -3,6 +3,7 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -22,21 +23,57 @@ func (r *Raw) OffsetsAndEpochs(ctx context.Context, p Partition) (history.Offset
 		return s, err
 	}
 	if s.LeaderEpoch != nil {
-		for asked := max(0, *s.LeaderEpoch-mostEpochs+1); asked <= *s.LeaderEpoch; asked++ {
-			end, err := r.epochEnd(ctx, p, asked)
-			if err != nil && ctx.Err() == nil && !changing(err) {
-				r.rec.Note("where leader epochs end in %s on cluster %s is not told: %v", p, r.cluster.Name, err)
-				s.EpochEnds = nil
-				break
-			}
-			if err != nil {
-				return s, err
-			}
-			s.EpochEnds = append(s.EpochEnds, end)
+		s.EpochEnds, err = r.epochEnds(ctx, p, *s.LeaderEpoch)
+		switch {
+		case err != nil && ctx.Err() == nil && !changing(err):
+			r.rec.Note("where leader epochs end in %s on cluster %s is not told: %v", p, r.cluster.Name, err)
+			s.EpochEnds = nil
+		case err != nil:
+			return s, err
+		}
+	}
+	if len(s.EpochEnds) > 0 { // they are of the log that was sampled, unless it was cut since
+		hw, _, err := r.listOffsetAgain(ctx, p, 0, latest)
+		if err != nil {
+			return s, err
+		}
+		if hw < s.HighWatermark {
+			s.EpochEnds = nil
 		}
 	}
 	r.rec.Add(history.Event{Kind: history.KindListOffsets, Offsets: &s})
 	return s, nil
+}
+
+// epochEnds asks from the latest leader epoch on downwards, for each one that the leader
+// knows. Of those above the last one in its log it may know nothing.
+func (r *Raw) epochEnds(ctx context.Context, p Partition, leaderEpoch int32) (ends []history.EpochEnd, err error) {
+	for asked := leaderEpoch; asked >= 0 && len(ends) < mostEpochs; {
+		end, err := r.epochEnd(ctx, p, asked)
+		if err != nil {
+			return ends, err
+		}
+		ends = append(ends, end)
+		if end.Epoch >= 0 {
+			asked = min(asked, end.Epoch) - 1
+			continue
+		}
+		known, unknown := int32(-1), asked // halved until they meet at the last one that is known
+		for unknown-known > 1 {
+			half := known + (unknown-known)/2
+			if end, err = r.epochEnd(ctx, p, half); err != nil {
+				return ends, err
+			}
+			if end.Epoch < 0 {
+				unknown = half
+			} else {
+				known = half
+			}
+		}
+		asked = known
+	}
+	slices.Reverse(ends) // in their order
+	return ends, nil
 }
 
 // epochEnd asks the leader of p where a leader epoch ends, again while leaders change.

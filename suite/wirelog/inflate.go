@@ -34,6 +34,7 @@ type inflater struct {
 	snappy unsnapper
 	lz4    *lz4.Reader
 	zstd   *zstd.Decoder
+	narrow bool // a zstd frame was asked to make do with a smaller window
 }
 
 // start begins with a batch, of which no more than limit bytes of records are read.
@@ -63,7 +64,8 @@ func (f *inflater) start(b *Batch, limit int64) (err error) {
 				return err
 			}
 		}
-		f.from, err = f.zstd, f.zstd.Reset(narrowed(&f.src))
+		from, narrow := narrowed(&f.src)
+		f.from, f.narrow, err = f.zstd, narrow, f.zstd.Reset(from)
 	default:
 		err = errors.New("unknown compression")
 	}
@@ -72,12 +74,16 @@ func (f *inflater) start(b *Batch, limit int64) (err error) {
 
 // stop lets go of the batch.
 func (f *inflater) stop() {
-	f.src, f.from, f.snappy.src = source{}, nil, source{}
+	f.src, f.from, f.snappy.src, f.narrow = source{}, nil, source{}, false
 }
 
 func (f *inflater) explain(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, ErrBeyond) {
 		return err
+	}
+	// What reaches back further than is held is beyond us, and nothing is wrong with it.
+	if f.narrow && !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return fmt.Errorf("%w: they reach back further than %d bytes (decompress %s: %w)", ErrBeyond, maxWindow, f.codec, err)
 	}
 	return fmt.Errorf("decompress %s: %w", f.codec, err)
 }
@@ -130,14 +136,14 @@ func (s *source) ReadByte() (byte, error) {
 // narrowed is a zstd frame that asks for no larger window than is allowed. At its
 // highest levels zstd asks for 128 MiB, however little there is to compress. A
 // frame that really reaches back further can't be read on from there.
-func narrowed(s *source) io.Reader {
+func narrowed(s *source) (from io.Reader, narrow bool) {
 	const single, descriptor, largest = 0x20, 5, 13 << 3 // RFC 8878, 3.1.1.1: 1 KiB << 13
 	if d := s.data; len(d) > descriptor && binary.LittleEndian.Uint32(d) == 0xFD2FB528 && d[4]&single == 0 && d[descriptor] > largest {
 		head := append(bytes.Clone(d[:descriptor]), largest)
 		s.data = d[len(head):]
-		return io.MultiReader(bytes.NewReader(head), s)
+		return io.MultiReader(bytes.NewReader(head), s), true
 	}
-	return s
+	return s, false
 }
 
 // xerial is the magic of the framing that Java clients put around snappy blocks.
