@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,6 +57,11 @@ func TestWithoutARefreshGroupsAreNotApplicable(t *testing.T) {
 			}
 		}
 		require.Equal(t, why, told, configs)
+	}
+	for every, why := range map[time.Duration]string{time.Second: "", time.Minute: noGroups} {
+		found := twoClusters(nil)
+		found.file.Mirroring.OffsetSync = every
+		require.Equal(t, why, found.Ungrouped(), every)
 	}
 	alone := twoClusters(nil)
 	alone.file.Mirroring = nil

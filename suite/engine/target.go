@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"watershed.example/fixtures"
 	"watershed.example/fixtures/target"
@@ -78,6 +79,9 @@ func (t *Target) refreshes() bool {
 	if t.file.Mirroring == nil {
 		return false
 	}
+	if every := t.file.Mirroring.OffsetSync; every > 0 {
+		return every <= mostRefresh*time.Millisecond
+	}
 	ms, err := strconv.Atoi(t.file.Mirroring.Config[mirrorrpc.ConfigRefresh])
 	return err == nil && ms <= mostRefresh
 }
@@ -135,7 +139,7 @@ const (
 	noPause = "the target has no commands to pause and resume nodes, or forbids it"
 	noCut   = "the target has no proxies on the way to its first cluster, or forbids cuts"
 	// What groups have committed is compared once it has been mirrored.
-	noGroups = "the target's mirroring.config sets no mirror.metadata.refresh.interval.ms of 5000 or less: what groups have committed would be waited for too long"
+	noGroups = "the target's mirroring has neither a consumer-offset-sync of 5s at the most nor mirror.metadata.refresh.interval.ms of 5000 among its config: what groups have committed would be waited for too long"
 	noPace   = "how often brokers clean their logs is not ours to say"
 )
 

@@ -14,11 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// big writes a log of about size bytes into root/broker/orders-0.
-func big(t testing.TB, root, broker string, size int64, promoted bool) string {
-	return bigPartition(t, root, broker, 0, size, promoted, "")
-}
-
 // bigPartition writes a log of about size bytes into a partition's folder: batches of 16
 // records of 1 KiB, of many producers, in segments of 64 MiB. The side that was
 // promoted has a barrier in the middle. Where a packer compresses the records, each

@@ -76,7 +76,7 @@ func (f *inflater) stop() {
 }
 
 func (f *inflater) explain(err error) error {
-	if err == nil || err == io.EOF || errors.Is(err, ErrBeyond) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, ErrBeyond) {
 		return err
 	}
 	return fmt.Errorf("decompress %s: %w", f.codec, err)
