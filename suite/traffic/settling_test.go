@@ -247,7 +247,9 @@ func TestNobodyWaitsForADescribeThatNeverWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeMirrors{answers: []error{errors.New("it may come"), mirrorrpc.Never(fs.ErrNotExist)}}
 		c := &Control{cluster: Cluster{Mirrors: m}, mirror: "m", rec: NewRecorder(history.NewWriter(io.Discard, "", 0, time.Now)), last: map[Partition]history.Mirror{}}
-		_, err := c.Await(t.Context(), "it mirrors", []Partition{{"t", 0}}, func(Partition, history.Mirror) bool { return true })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := c.Await(ctx, "it mirrors", []Partition{{"t", 0}}, func(Partition, history.Mirror) bool { return true })
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.NotErrorAs(t, err, new(*StuckError), "it tells nothing of the mirror")
 		require.Equal(t, 2, m.asked)
