@@ -178,7 +178,7 @@ func (p *packer) file(at, rel string, size int64) error {
 		}
 		e.text = true
 		if err := e.seal(p.known); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", e.Path, err)
 		}
 		p.entries = append(p.entries, e)
 		return nil
