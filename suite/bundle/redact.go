@@ -28,7 +28,8 @@ const MinSecret = secrets.Min
 func TooShort(all []string) []string { return secrets.TooShort(all) }
 
 // redact copies a text without secrets, and says how many places that were. What is JSON
-// or XML stays that. A history is read line by line: it is long.
+// or XML stays that, and what its readers take is taken by them afterwards, or it is an
+// error. A history is read line by line: it is long.
 func redact(w io.Writer, r io.Reader, name string, known *secrets.Set) (int, error) {
 	if filepath.Ext(name) == ".jsonl" {
 		return redactLines(w, r, known)
@@ -37,7 +38,7 @@ func redact(w io.Writer, r io.Reader, name string, known *secrets.Set) (int, err
 	if err != nil {
 		return 0, err
 	}
-	n := 0
+	n, was := 0, data
 	switch filepath.Ext(name) {
 	case ".json":
 		data, n = known.JSON(data)
@@ -45,6 +46,9 @@ func redact(w io.Writer, r io.Reader, name string, known *secrets.Set) (int, err
 		data, n = known.XML(data)
 	default:
 		data, n = known.Text(data)
+	}
+	if n > 0 && broken(readerOf(name), was, data) {
+		return n, errWord
 	}
 	_, err = w.Write(data)
 	return n, err
@@ -80,6 +84,9 @@ func redactLines(w io.Writer, r io.Reader, known *secrets.Set) (n int, err error
 		for line := range bytes.Lines(lines) {
 			clean, k := known.JSON(line)
 			n += k
+			if k > 0 && broken(historyLine, line, clean) {
+				return n, errWord
+			}
 			if _, err := w.Write(clean); err != nil {
 				return n, err
 			}

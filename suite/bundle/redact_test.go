@@ -103,9 +103,16 @@ func TestTextsAreNotHeld(t *testing.T) {
 		}
 	}
 	require.Equal(t, 5, texts)
-	for _, grown := range []string{"password=hunter2, and more", "short"} {
-		require.NoError(t, os.WriteFile(filepath.Join(run, "s", "story.txt"), []byte(grown), 0o600))
+	for _, changed := range []struct{ name, was, text string }{
+		{"story.txt", "password=hunter2", "password=hunter2, and more"},
+		{"story.txt", "password=hunter2", "short"},
+		{"broker/B-1.log", "started\n", "started\npassword=hunter2"}, // which had no secret
+		{"broker/B-1.log", "started\n", "pass=xy\n"},
+	} {
+		at := filepath.Join(run, "s", filepath.FromSlash(changed.name))
+		require.NoError(t, os.WriteFile(at, []byte(changed.text), 0o600))
 		_, err := p.write(filepath.Join(t.TempDir(), "x.tar.gz"))
-		require.ErrorContains(t, err, "run/s/story.txt: was changed while it was packed")
+		require.ErrorContains(t, err, "run/s/"+changed.name+": was changed while it was packed")
+		require.NoError(t, os.WriteFile(at, []byte(changed.was), 0o600))
 	}
 }

@@ -62,6 +62,8 @@ type entry struct {
 	disk string
 	from int64 // of a part of that file
 	text bool  // secrets are taken out of it
+	// clean says of a text that it was looked through and had none.
+	clean bool
 }
 
 // Write packs the run's folder into an archive in the folder into, and returns
@@ -178,7 +180,7 @@ func (p *packer) file(at, rel string, size int64) error {
 		}
 		e.text = true
 		if err := e.seal(p.known); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", e.Path, err)
 		}
 		p.entries = append(p.entries, e)
 		return nil
@@ -295,8 +297,13 @@ func (e entry) put(t *tar.Writer, known *secrets.Set) error {
 var errChanged = errors.New("was changed while it was packed")
 
 // seal finds size and checksum of what will go in: a text is read once for that and
-// once more when it is packed, for a run may have many.
-func (e *entry) seal(known *secrets.Set) error { return e.copy(io.Discard, known) }
+// once more when it is packed, for a run may have many. One that has no secret, as most
+// have none, is packed as it lies there: its checksum tells that it still has none.
+func (e *entry) seal(known *secrets.Set) error {
+	err := e.copy(io.Discard, known)
+	e.clean = e.text && e.Redacted == 0
+	return err
+}
 
 // copy writes the entry from disk, and sets its checksum to that of what it wrote.
 func (e *entry) copy(w io.Writer, known *secrets.Set) error {
@@ -308,6 +315,10 @@ func (e *entry) copy(w io.Writer, known *secrets.Set) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
+	if e.clean {
+		_, err = io.Copy(w, f) // to its end: one that grew is another
+		return err
+	}
 	if !e.text {
 		_, err = io.Copy(w, io.NewSectionReader(f, e.from, e.Size))
 		return err

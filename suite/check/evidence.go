@@ -147,15 +147,23 @@ func (ev *Evidence) readRun() error {
 	if err != nil {
 		return err
 	}
+	run, err := ReadRun(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	ev.Run = *run
+	return nil
+}
+
+// ReadRun reads a plan, as strict as [Load].
+func ReadRun(data []byte) (*Run, error) {
+	var run Run
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&ev.Run); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := d.Decode(&run); err != nil {
+		return nil, err
 	}
-	if err := ev.Run.Validate(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return &run, run.Validate()
 }
 
 // readHistory reads a history into the ledger, and all events of a run without

@@ -20,8 +20,8 @@ import (
 	"watershed.example/suite/contract"
 )
 
-// foundFile is the file in a run's folder that says on which clusters it was played.
-const foundFile = "target.json"
+// FoundFile is the file in a run's folder that says on which clusters it was played.
+const FoundFile = "target.json"
 
 // foundVersion is the version of that file.
 const foundVersion = 1
@@ -77,9 +77,9 @@ func (c Certification) found(t *Target) *Found {
 func (f *Found) save(folder string) error {
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", foundFile, err)
+		return fmt.Errorf("encode %s: %w", FoundFile, err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, foundFile), append(data, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, FoundFile), append(data, '\n'), 0o644); err != nil {
 		return fmt.Errorf("say which clusters are certified: %w", err)
 	}
 	return nil
@@ -87,7 +87,7 @@ func (f *Found) save(folder string) error {
 
 // LoadFound reads what a certification in a run's folder was about; nil where it was none.
 func LoadFound(folder string) (*Found, error) {
-	path := filepath.Join(folder, foundFile)
+	path := filepath.Join(folder, FoundFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -95,16 +95,22 @@ func LoadFound(folder string) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
+	f, err := ReadFound(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// ReadFound reads what that file holds.
+func ReadFound(data []byte) (*Found, error) {
 	var f Found
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	if err := f.validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &f, nil
+	return &f, f.validate()
 }
 
 func (f *Found) validate() error {

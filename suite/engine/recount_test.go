@@ -211,9 +211,9 @@ func TestWhatWasFoundIsReadAgain(t *testing.T) {
 		require.NoError(t, f.save(folder))
 		_, err := LoadFound(folder)
 		require.ErrorContains(t, err, says)
-		require.ErrorContains(t, err, filepath.Join(folder, foundFile))
+		require.ErrorContains(t, err, filepath.Join(folder, FoundFile))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(folder, foundFile), []byte(`{"unheard": 1}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, FoundFile), []byte(`{"unheard": 1}`), 0o600))
 	_, err = LoadFound(folder)
 	require.ErrorContains(t, err, "unheard")
 }

@@ -116,6 +116,27 @@ func scenarioJSON(s *Scenario) jsonScenario {
 	return out
 }
 
+// Readable says what keeps data from being a result, as JSON writes it.
+func Readable(data []byte) error {
+	var r jsonResult
+	if err := json.Unmarshal(data, &r); err != nil {
+		return fmt.Errorf("decode result: %w", err)
+	}
+	if r.Version != JSONVersion {
+		return fmt.Errorf("result: version %d, only %d is read", r.Version, JSONVersion)
+	}
+	for _, s := range r.Scenarios {
+		for _, v := range s.Verdicts {
+			switch v.Outcome {
+			case check.Held, check.Violated, check.Inconclusive, check.NotApplicable:
+			default:
+				return fmt.Errorf("result: %s: outcome %q", s.Name, v.Outcome)
+			}
+		}
+	}
+	return nil
+}
+
 // SaveJSON writes the result's JSON to path and waits until the disk has it.
 func SaveJSON(path string, r *Result) error {
 	return save(path, func(w io.Writer) error { return JSON(w, r) })
