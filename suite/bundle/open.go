@@ -79,14 +79,11 @@ func unpack(t *tar.Reader, into string) (*Manifest, error) {
 	}
 	there := map[string]bool{SumsFile: true, ManifestFile: true}
 	for {
-		h, err := t.Next()
+		h, err := next(t)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("is torn or no archive: %w", err)
-		}
-		if err := regular(h); err != nil {
 			return nil, err
 		}
 		switch size, known := said.size[h.Name]; {
@@ -114,15 +111,21 @@ func unpack(t *tar.Reader, into string) (*Manifest, error) {
 	return said.manifest, nil
 }
 
-// regular says whether an entry is a file within the bundle.
-func regular(h *tar.Header) error {
-	switch name := h.Name; {
+// next is the archive's next entry, which has to be a file within the bundle; io.EOF after
+// the last one.
+func next(t *tar.Reader) (*tar.Header, error) {
+	h, err := t.Next()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, io.EOF
+	case err != nil:
+		return nil, fmt.Errorf("is torn or no archive: %w", err)
 	case h.Typeflag != tar.TypeReg:
-		return fmt.Errorf("entry %q is no regular file", name)
-	case !isInside(name):
-		return fmt.Errorf("entry %q points out of the bundle", name)
+		return nil, fmt.Errorf("entry %q is no regular file", h.Name)
+	case !isInside(h.Name):
+		return nil, fmt.Errorf("entry %q points out of the bundle", h.Name)
 	}
-	return nil
+	return h, nil
 }
 
 func isInside(name string) bool {
@@ -134,14 +137,11 @@ func isInside(name string) bool {
 func begin(t *tar.Reader, root *os.Root) (*head, error) {
 	raw := map[string][]byte{}
 	for range 2 {
-		h, err := t.Next()
+		h, err := next(t)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("is torn or no archive: %w", err)
-		}
-		if err := regular(h); err != nil {
 			return nil, err
 		}
 		if h.Name != SumsFile && h.Name != ManifestFile || raw[h.Name] != nil {
