@@ -281,22 +281,31 @@ func (c *comparison) levels(r *engine.Recount) {
 		}
 		return
 	}
-	var least []string
+	var least []differing
 	for i, standings := range r.Levels {
 		if differ := c.standings(was, standings); i == 0 || len(differ) < len(least) {
 			least = differ
 		}
 	}
 	for _, d := range least {
-		if c.wanting && strings.Contains(d, " is recorded as passed, ") {
-			c.opens("%s", d)
+		if c.wanting && d.lost {
+			c.opens("%s", d.says)
 			continue
 		}
-		c.differs("%s", d)
+		c.differs("%s", d.says)
 	}
 }
 
-func (c *comparison) standings(was []recordedLevel, is []report.Standing) (differ []string) {
+// differing is what is not so of a level; lost says that it was passed, and is not.
+type differing struct {
+	says string
+	lost bool
+}
+
+func (c *comparison) standings(was []recordedLevel, is []report.Standing) (all []differing) {
+	differs := func(lost bool, format string, args ...any) {
+		all = append(all, differing{fmt.Sprintf(format, args...), lost})
+	}
 	told := map[string]report.Standing{}
 	for _, s := range is {
 		told[s.Level.String()] = s
@@ -305,20 +314,20 @@ func (c *comparison) standings(was []recordedLevel, is []report.Standing) (diffe
 		s, known := told[l.Level]
 		switch {
 		case !known || i >= len(is) || is[i].Level.String() != l.Level:
-			differ = append(differ, fmt.Sprintf("level %s is recorded, and the run was not out for it", l.Level))
+			differs(false, "level %s is recorded, and the run was not out for it", l.Level)
 		case l.Passed != s.Passed:
-			differ = append(differ, fmt.Sprintf("level %s is recorded as %s, and is %s: %s", l.Level, passedWord(l.Passed), passedWord(s.Passed), s.Why))
+			differs(l.Passed, "level %s is recorded as %s, and is %s: %s", l.Level, passedWord(l.Passed), passedWord(s.Passed), s.Why)
 		case l.Why != s.Why && c.verbatim:
-			differ = append(differ, fmt.Sprintf("level %s: recorded is %q, and it is %q", l.Level, l.Why, s.Why))
+			differs(false, "level %s: recorded is %q, and it is %q", l.Level, l.Why, s.Why)
 		}
 		delete(told, l.Level)
 	}
 	if c.found != nil { // which says what was asked
 		for _, level := range slices.Sorted(maps.Keys(told)) {
-			differ = append(differ, fmt.Sprintf("level %s is not recorded, and is %s", level, passedWord(told[level].Passed)))
+			differs(false, "level %s is not recorded, and is %s", level, passedWord(told[level].Passed))
 		}
 	}
-	return differ
+	return all
 }
 
 func passedWord(passed bool) string {
