@@ -3,6 +3,7 @@ package check
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,10 +43,19 @@ func (l *lone) appended(t testing.TB, writer string, trial history.Trial, n int)
 	l.logs["t"] = append(l.logs["t"], s)
 }
 
-// askedAtAMarker has somebody ask, before all else, for the last stable offset
-// when a marker had just been appended: each answer is the right one, or the one
-// from before it. skip passes over so many markers.
-func (l *lone) askedAtAMarker(t testing.TB, skip int, right ...bool) {
+// What a fetch shows of high watermark and last stable offset when a marker has just
+// been appended.
+type shown struct{ hw, lso bool } // whether each is that from after the marker
+
+var (
+	settled = shown{hw: true, lso: true}
+	lagging = shown{hw: true}
+	leading = shown{lso: true}
+)
+
+// askedAtAMarker has somebody ask, before all else, when a marker had just been
+// appended, after so long each time. skip passes over so many markers.
+func (l *lone) askedAtAMarker(t testing.TB, skip int, every time.Duration, answers ...shown) {
 	log := l.logs["t"]
 	lso := func(n int) int64 { return (&lone{logs: map[string][]spec{"t": log[:n]}}).lso("t") }
 	i := -1
@@ -58,20 +68,31 @@ func (l *lone) askedAtAMarker(t testing.TB, skip int, right ...bool) {
 		}
 	}
 	require.Positive(t, i, "no marker")
-	hw := log[i].base + 1
+	before, after := log[i].base, log[i].base+1
 	require.NotEqual(t, lso(i), lso(i+1), "the marker moves nothing")
 	var asked []history.Event
-	for _, is := range right {
+	for n, is := range answers {
 		f := history.Fetch{
 			Cluster: "A", Node: l.leader, Topic: "t", Isolation: history.ReadUncommitted, Served: history.AtOnce,
-			FetchOffset: hw, NextOffset: hw, HighWatermark: hw, LastStableOffset: lso(i), AbortedNull: true,
+			FetchOffset: before, NextOffset: before, HighWatermark: before, LastStableOffset: lso(i), AbortedNull: true,
 		}
-		if is {
+		if is.hw {
+			f.FetchOffset, f.NextOffset, f.HighWatermark = after, after, after
+		}
+		if is.lso {
 			f.LastStableOffset = lso(i + 1)
 		}
-		asked = append(asked, history.Event{Kind: history.KindFetch, Fetch: &f})
+		asked = append(asked, history.Event{Kind: history.KindFetch, Fetch: &f, At: int64(n) * every.Nanoseconds()})
 	}
 	l.events = append(asked, l.events...)
+}
+
+// behindAt has somebody ask at each of these markers, and be shown the last stable
+// offset from before it first.
+func (l *lone) behindAt(t testing.TB, markers ...int) {
+	for _, skip := range slices.Backward(markers) {
+		l.askedAtAMarker(t, skip, time.Millisecond, lagging, settled)
+	}
 }
 
 // newID changes the epoch at which somebody went over to a new id, and who said so.

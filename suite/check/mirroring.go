@@ -112,6 +112,10 @@ func (j *judge) psm4(r *ruling) {
 // aborted lists while it mirrored to the source's log.
 func (j *judge) mirroredEnds(r *ruling, p *part) (stable, lists int) {
 	since, from := j.steady(p), int64(0)
+	torn := tearsOf(j.ev.Events, p.source, func(e *history.Event) (hw, lso int64, ok bool) {
+		hw, lso, ok = p.ends(e)
+		return hw, lso, ok && e.Fetch != nil && e.Seq >= since && e.Seq <= p.stopRequested && hw <= end(p.source.Replica)
+	})
 	for i := range j.ev.Events {
 		e := &j.ev.Events[i]
 		if e.Seq < since || e.Seq > p.stopRequested {
@@ -122,7 +126,7 @@ func (j *judge) mirroredEnds(r *ruling, p *part) (stable, lists int) {
 			continue
 		}
 		atomic := e.Fetch != nil || e.Offsets != nil && e.Offsets.Atomic
-		if want, right := p.source.couldBeStable(from, hw, lso, atomic); !right {
+		if want, right := p.source.couldBeStable(from, hw, lso, atomic); !right && !torn.excuse(i) {
 			r.findings = append(r.findings, j.told(p, WrongLSO, lso, fmt.Sprintf("last stable offset %d at high watermark %d, as the source's log says", want, hw),
 				fmt.Sprintf("%d (event %d)", lso, e.Seq)))
 		}

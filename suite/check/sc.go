@@ -22,9 +22,6 @@ type alonePart struct {
 	// retention or a cleaner: what is not in it never was.
 	complete bool
 	ops      []*operation
-	// caughtUp says that a fetch was forgiven a last stable offset from before a
-	// marker: see [alone.catchesUp].
-	caughtUp bool
 }
 
 // aloneIn calls do for each cluster of a run without mirrors. Another run does

@@ -23,15 +23,16 @@ func (t *trial) sc3(r *ruling) {
 					aborted += b2i(!s.committed)
 				}
 			}
+			torn := tearsOf(a.ev.Events, p.lead, p.fetched)
 			at := map[history.Served]map[int64]bool{history.AtOnce: {}, history.LongPoll: {}}
 			for i := range a.ev.Events {
 				e := &a.ev.Events[i]
-				f := e.Fetch
-				if f == nil || f.Code != 0 || !p.about(f.Cluster, f.Topic, f.Partition) || f.HighWatermark > end(p.lead.Replica) {
+				if _, _, ok := p.fetched(e); !ok {
 					continue
 				}
+				f := e.Fetch
 				samples++
-				if a.stable(r, p, i) < f.HighWatermark {
+				if a.stable(r, p, torn, i) < f.HighWatermark {
 					unstable++
 				}
 				needed := a.abortedOf(r, p.part, p.lead, f)
@@ -68,54 +69,36 @@ func hasAborted(s *side) bool {
 	return false
 }
 
+// fetched is what an event shows of the partition's ends, where that is a fetch of
+// what the log still has.
+func (p *alonePart) fetched(e *history.Event) (hw, lso int64, ok bool) {
+	f := e.Fetch
+	if f == nil || f.Code != 0 || !p.about(f.Cluster, f.Topic, f.Partition) || f.HighWatermark > end(p.lead.Replica) {
+		return 0, 0, false
+	}
+	return f.HighWatermark, f.LastStableOffset, true
+}
+
 // stable holds the last stable offset of the fetch in one event to the log, and
 // returns what it is to be.
-func (a *alone) stable(r *ruling, p *alonePart, event int) int64 {
+func (a *alone) stable(r *ruling, p *alonePart, torn *tears, event int) int64 {
 	e := &a.ev.Events[event]
 	f := e.Fetch
 	want := p.lead.stableOffset(f.HighWatermark)
-	if f.LastStableOffset != want && !a.catchesUp(p, event, want) {
+	limit := want // of a read_committed fetch
+	switch {
+	case f.LastStableOffset == want:
+	case torn.excuse(event):
+		limit = max(want, f.LastStableOffset)
+	default:
 		r.findings = append(r.findings, a.told(p.part, WrongLSO, f.LastStableOffset, fmt.Sprintf("last stable offset %d at high watermark %d", want, f.HighWatermark),
 			fmt.Sprintf("%d in the %s fetch from %d, %s (event %d)", f.LastStableOffset, f.Isolation, f.FetchOffset, f.Served, e.Seq)))
 	}
-	if f.Isolation == history.ReadCommitted && f.NextOffset > max(want, f.FetchOffset) {
-		r.findings = append(r.findings, a.told(p.part, AbortedRead, f.NextOffset, fmt.Sprintf("nothing at or above the last stable offset %d in a read_committed fetch", want),
+	if f.Isolation == history.ReadCommitted && f.NextOffset > max(limit, f.FetchOffset) && !torn.excuseBatches(event, f.NextOffset) {
+		r.findings = append(r.findings, a.told(p.part, AbortedRead, f.NextOffset, fmt.Sprintf("nothing at or above the last stable offset %d in a read_committed fetch", limit),
 			fmt.Sprintf("batches up to %d in the one from %d, %s (event %d)", f.NextOffset, f.FetchOffset, f.Served, e.Seq)))
 	}
 	return want
-}
-
-// catchesUp says whether a last stable offset was read while a marker was being
-// appended: Kafka moves the high watermark first and the last stable offset then,
-// and a fetch reads both without the log's lock (UnifiedLog, updateHighWatermarkMetadata
-// and read). It is the one from before the batch below the high watermark, which
-// is a marker; nobody has seen a later one, and whoever asks next sees the right one.
-// That is rare: a partition that is caught so twice is late.
-func (a *alone) catchesUp(p *alonePart, event int, want int64) bool {
-	f := a.ev.Events[event].Fetch
-	last := p.lead.at(f.HighWatermark - 1)
-	if last < 0 || last >= len(p.lead.entries) {
-		return false
-	}
-	marker := &p.lead.entries[last]
-	if !marker.IsControl() || marker.NextOffset() != f.HighWatermark || f.LastStableOffset != p.lead.stableOffset(marker.BaseOffset) {
-		return false
-	}
-	for i := range a.ev.Events {
-		next := a.ev.Events[i].Fetch
-		if next == nil || next.Code != 0 || !p.about(next.Cluster, next.Topic, next.Partition) {
-			continue
-		}
-		switch {
-		case i < event && next.LastStableOffset >= want:
-			return false // it went back
-		case i > event:
-			ok := !p.caughtUp && next.LastStableOffset == p.lead.stableOffset(next.HighWatermark) && next.LastStableOffset >= want
-			p.caughtUp = true
-			return ok
-		}
-	}
-	return false
 }
 
 // seen compares what each reader saw of a partition with the log, record by
