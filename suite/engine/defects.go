@@ -199,6 +199,7 @@ var defectCases = []defectCase{
 	{name: "window-of-one", scenario: aloneOnce, primary: "SC-1"},
 	{name: "epoch-goes-negative", scenario: rolledOver, primary: "SC-2", secondary: "SC-5"},
 	{name: "aborted-list-missing-after-long-poll", scenario: aloneOnce, primary: "SC-3"},
+	{name: "unstable-records-shown", scenario: aloneOnce, primary: "SC-3"},
 	{name: "old-coordinator-accepted", scenario: aloneOnce, primary: "SC-5", secondary: "SC-6"},
 	{name: "late-end-txn-accepted", scenario: aloneOnce, primary: "SC-6", secondary: "SC-5"},
 	{name: "producers-forgotten-with-records", scenario: recordsDeleted, primary: "SC-7", secondary: "SC-1 SC-2"},

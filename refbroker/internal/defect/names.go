@@ -316,6 +316,11 @@ const (
 	// request 18852.
 	// Violates: SC-3, TXN-4.
 	AbortedListMissingAfterLongPoll Name = "aborted-list-missing-after-long-poll"
+	// UnstableRecordsShown takes the high watermark for the last stable offset in
+	// answers to consumers, so that read_committed shows open transactions.
+	// Seen: nisshi-io/nisshi pull request 689 and streamnative/kop pull request 1856.
+	// Violates: SC-3, TXN-2.
+	UnstableRecordsShown Name = "unstable-records-shown"
 	// OldCoordinatorAccepted appends transaction markers of an older coordinator
 	// epoch.
 	// Seen: SC-5 names it. A coordinator that was replaced has no other way to hear of
@@ -471,6 +476,7 @@ func All() []Name {
 		StopRefusedWithoutSource,
 		StopTakesAHundred,
 		TwoBarriers,
+		UnstableRecordsShown,
 		WindowOfOne,
 		WriteBeforeBarrier,
 		WrongSourceID,

@@ -154,6 +154,18 @@ func TestDefectsOfOpenTransactions(t *testing.T) {
 		o.ReadCommitted = true
 		return read(t, p, o)
 	}
+	both(t, defect.UnstableRecordsShown, func(t *testing.T, w *world, wrong bool) {
+		w.topic("t", nil, node)
+		p := w.get("t")
+		add(t, p, records(1, 0, 0, false, "a", "b"), anyEpoch(ForClient))
+		g, _, err := p.StartVerification(2, 0, 0, true)
+		require.NoError(t, err)
+		add(t, p, records(2, 0, 0, true, "open"), AppendOptions{LeaderEpoch: -1, Guard: g})
+		res := committed(p)
+		require.EqualValues(t, 3, res.HighWatermark)
+		require.EqualValues(t, if2(wrong, 3, 2), res.LastStableOffset, "SC-3")
+		require.Equal(t, if2(wrong, 3, 2), len(values(t, res.Raw)))
+	})
 	both(t, defect.OpenTransactionsKept, func(t *testing.T, w *world, wrong bool) {
 		p, err := overOpen(t, w)
 		if !wrong {

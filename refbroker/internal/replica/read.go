@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"watershed.example/psm"
+	"watershed.example/refbroker/internal/defect"
 )
 
 // ErrUncut says that a leader serves nothing yet, since its log still holds what a stop or
@@ -36,6 +37,9 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		}
 	}
 	m := p.log.Marks()
+	if p.defects.Has(defect.UnstableRecordsShown) && o.ReplicaID < 0 {
+		m.LastStable = m.HighWatermark
+	}
 	res.HighWatermark, res.LastStableOffset, res.LogStartOffset = m.HighWatermark, m.LastStable, m.LogStart
 	upper := m.HighWatermark
 	switch {
