@@ -63,6 +63,7 @@ type Node struct {
 	// controller ends the controller, whose goroutine is in work.
 	controller context.CancelFunc
 	work       sync.WaitGroup
+	asked      questions
 }
 
 // Open starts the member. It does not wait for a leader; see [Node.WaitReady].
@@ -181,7 +182,7 @@ func (n *Node) WaitReady(ctx context.Context) error {
 			if id != serverID(n.cfg.NodeID) {
 				return nil
 			}
-			err := waitFuture(ctx, n.raft.Barrier(0))
+			_, err := await(ctx, &n.asked, func() raft.Future { return n.raft.Barrier(0) })
 			if err == nil {
 				_, err = n.WaitIndex(ctx, n.fsm.current.Load().img.Index)
 				return err
@@ -220,7 +221,8 @@ func (n *Node) HandOver(ctx context.Context) error {
 	if len(n.voters) < 2 || n.Leader() != n.cfg.NodeID {
 		return nil
 	}
-	return waitFuture(ctx, n.raft.LeadershipTransfer())
+	_, err := await(ctx, &n.asked, n.raft.LeadershipTransfer)
+	return err
 }
 
 // Leader is the id of the quorum's leader as this node knows it, -1 for none.
@@ -310,8 +312,8 @@ func (n *Node) applyAnywhere(ctx context.Context, raw []byte, c Command) (any, e
 // applyHere proposes an encoded command as the leader. The error is the
 // quorum's; NOT_CONTROLLER when the command was not taken.
 func (n *Node) applyHere(ctx context.Context, raw []byte) (outcome, uint64, error) {
-	future := n.raft.Apply(raw, 0)
-	if err := waitFuture(ctx, future); err != nil {
+	future, err := await(ctx, &n.asked, func() raft.ApplyFuture { return n.raft.Apply(raw, 0) })
+	if err != nil {
 		if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 			err = fmt.Errorf("%w: %w", err, kerr.NotController)
 		} else if errors.Is(err, raft.ErrLeadershipLost) {
@@ -333,25 +335,13 @@ func leadershipError(err error) bool {
 		errors.Is(err, raft.ErrLeadershipTransferInProgress)
 }
 
-// waitFuture waits for a raft future or for ctx. Raft answers every future,
-// at its shutdown at the latest, so the goroutine ends with the node.
-func waitFuture(ctx context.Context, f raft.Future) error {
-	done := make(chan error, 1)
-	go func() { done <- f.Error() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Close leaves the quorum and waits until nothing of it runs any more.
 func (n *Node) Close() error {
 	n.controller()
 	n.work.Wait()
 	close(n.closing)
 	<-n.followed
+	n.asked.end()
 	stopped := n.raft.Shutdown()
 	// Connections first: members that stop at the same time would wait for each
 	// other's answers, which nobody gives any more.
