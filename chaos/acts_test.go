@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"sync"
@@ -74,6 +75,29 @@ func transaction(ctx context.Context, tx *kgo.Client) error {
 	return errors.Join(err, tx.EndTransaction(ctx, kgo.TransactionEndTry(err == nil)))
 }
 
+// awayFromCoordinator is a partition whose leader is not the transactions' coordinator:
+// what a coordinator writes to its own node's partitions is no request that can be held.
+// Earlier acts may have moved either.
+func (f *field) awayFromCoordinator(ctx context.Context) (partition string) {
+	adm := kadm.NewClient(f.plain)
+	require.Eventually(f.t, func() bool {
+		of := adm.FindTxnCoordinators(ctx, fieldTxn)[fieldTxn]
+		topics, err := adm.ListTopics(ctx, fieldTopic)
+		if of.Err != nil || err != nil {
+			return false
+		}
+		for _, p := range topics[fieldTopic].Partitions.Sorted() {
+			if p.Leader >= 0 && p.Leader != of.NodeID {
+				partition = fmt.Sprintf("%s-%d", fieldTopic, p.Partition)
+				return true
+			}
+		}
+		_, _ = adm.ElectLeaders(ctx, kadm.ElectPreferredReplica, topics.TopicsSet())
+		return false
+	}, 20*time.Second, 100*time.Millisecond, "a partition that is led by another node than the coordinator's")
+	return partition
+}
+
 // write writes a record to the first partition, once.
 func (f *field) write(ctx context.Context) (*kgo.Record, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errLate)
@@ -120,6 +144,8 @@ func TestEveryActIsMeasured(t *testing.T) {
 			switch act {
 			case HoldOneEndTxn:
 				role = Target{Role: Coordinator, Cluster: "B", Of: fieldTxn}
+			case HoldOneTxnMarker:
+				role.Of = f.awayFromCoordinator(ctx)
 			case Depose:
 				role = Target{Role: Controller, Cluster: "B"}
 			}
