@@ -55,9 +55,14 @@ func tearsOf(events []history.Event, log *side, shows func(*history.Event) (hw, 
 	return t
 }
 
+// find returns where the reading in an event is, or would be.
+func (t *tears) find(event int) (at int, found bool) {
+	return slices.BinarySearchFunc(t.readings, event, func(r reading, event int) int { return cmp.Compare(r.event, event) })
+}
+
 // excuse says whether the reading in an event is torn, and is to be forgiven.
 func (t *tears) excuse(event int) bool {
-	at, found := slices.BinarySearchFunc(t.readings, event, func(r reading, event int) int { return cmp.Compare(r.event, event) })
+	at, found := t.find(event)
 	if !found {
 		return false
 	}
@@ -80,7 +85,7 @@ func (t *tears) excuse(event int) bool {
 // read at a later last stable offset than the one that stands beside them, which is
 // read before them; somebody was shown that offset then.
 func (t *tears) excuseBatches(event int, next int64) bool {
-	after, _ := slices.BinarySearchFunc(t.readings, event+1, func(r reading, event int) int { return cmp.Compare(r.event, event) })
+	after, _ := t.find(event + 1)
 	torn := t.ahead < tearsAllowed && slices.ContainsFunc(t.readings[after:], func(r reading) bool {
 		return r.lso >= next && r.lso == t.log.stableOffset(r.hw)
 	})

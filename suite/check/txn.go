@@ -111,15 +111,13 @@ func (j *judge) txn2(r *ruling) {
 				kinds[b2i(t.mirrored)][b2i(t.committed)]++
 			}
 		}
-		stopped := func(e *history.Event) (hw, lso int64, ok bool) {
+		torn := tearsOf(j.ev.Events, p.lead, func(e *history.Event) (hw, lso int64, ok bool) {
 			hw, lso, ok = p.ends(e)
 			return hw, lso, ok && e.Seq > p.stopped && hw <= end(p.lead.Replica)
-		}
-		torn := tearsOf(j.ev.Events, p.lead, stopped)
-		for i := range j.ev.Events {
-			e := &j.ev.Events[i]
-			if hw, lso, ok := stopped(e); ok && lso > p.lead.stableOffset(hw) && !torn.excuse(i) {
-				r.findings = append(r.findings, j.told(p, WrongLSO, lso, fmt.Sprintf("a last stable offset of at most %d at high watermark %d", p.lead.stableOffset(hw), hw), fmt.Sprintf("%d (event %d)", lso, e.Seq)))
+		})
+		for _, is := range torn.readings {
+			if most := p.lead.stableOffset(is.hw); is.lso > most && !torn.excuse(is.event) {
+				r.findings = append(r.findings, j.told(p, WrongLSO, is.lso, fmt.Sprintf("a last stable offset of at most %d at high watermark %d", most, is.hw), fmt.Sprintf("%d (event %d)", is.lso, j.ev.Events[is.event].Seq)))
 			}
 		}
 	}
